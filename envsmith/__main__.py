@@ -1,0 +1,6 @@
+"""`python -m envsmith`."""
+
+from envsmith.cli.main import entry
+
+if __name__ == "__main__":
+    entry()

@@ -1,0 +1,1 @@
+"""The command line: reads argv, prints, exits. One module a command, thin."""

@@ -1,0 +1,1 @@
+"""Host nouns: requests, matrix rows, plans, findings, certificates. No I/O."""

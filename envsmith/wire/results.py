@@ -1,0 +1,64 @@
+"""What a check found, and the report that holds all of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from envsmith.wire.facts import Snapshot
+
+REPORT_SCHEMA = 1
+
+PASS = "pass"
+FAIL = "fail"
+SKIP = "skip"
+TIMEOUT = "timeout"
+CRASH = "crash"
+STATUSES = (PASS, FAIL, SKIP, TIMEOUT, CRASH)
+
+
+@dataclass(frozen=True)
+class Metric:
+    """One number that a check measured. The unit is the end of the name: "max_error_ratio", "rate_tflops".
+
+    limit: the tolerance it was judged against (measured value must be at most / at least it), or None.
+    """
+
+    name: str
+    value: float | int | str
+    limit: float | int | str | None = None
+
+
+@dataclass(frozen=True)
+class CheckResult:
+    """The outcome of one check. A skip always says why in `message`, and never certifies anything.
+
+    needs_gpu: the check proves something about a GPU. signal: name such as "SIGSEGV" for a crash.
+    ran_on: what it really ran on, for example "cuda:0 NVIDIA H200 (9.0)". log_tail: last output lines.
+    """
+
+    id: str
+    title: str
+    status: str
+    seconds: float
+    message: str = ""
+    needs_gpu: bool = False
+    metrics: tuple[Metric, ...] = ()
+    ran_on: tuple[str, ...] = ()
+    exit_status: int | None = None
+    signal: str | None = None
+    log_tail: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class ValidationReport:
+    """Everything one run of `check` saw. proved_compute_capabilities: GPUs on which every GPU check passed."""
+
+    tool: str
+    bundle_digest: str | None
+    started_at: str
+    seconds: float
+    snapshot: Snapshot
+    results: tuple[CheckResult, ...]
+    proved_compute_capabilities: tuple[str, ...] = ()
+    schema: int = REPORT_SCHEMA
+    kind: str = "validation"
