@@ -51,3 +51,60 @@ class BuiltImage:
     labels: dict[str, str]
     store: str
     build_seconds: float | None = None
+
+
+@dataclass(frozen=True)
+class BuildEvent:
+    """One thing that happened during a build. Texts are printable: no control or escape characters.
+
+    kind: "started", "finished", "cached", "failed" (text: why), "log" (text: one line of its output) or
+    "progress" (text: what is being moved; current_bytes, total_bytes, None = unknown).
+    step: what the engine calls the step, "RUN uv pip install ..."; step_id tells steps of one name apart.
+    number, total: its place among the numbered steps of the Dockerfile, None for the engine's own steps.
+    seconds: how long the step took, for "finished" and "failed".
+    """
+
+    kind: str
+    step_id: str
+    step: str
+    number: int | None = None
+    total: int | None = None
+    text: str = ""
+    current_bytes: int | None = None
+    total_bytes: int | None = None
+    seconds: float | None = None
+
+
+@dataclass(frozen=True)
+class EngineInfo:
+    """What a Docker Engine says of itself.
+
+    store: its image store, "overlay2" (or another classic driver's name) or "containerd".
+    free_bytes: free space where it keeps images; None = unknown (a remote engine), `free_bytes_why_unknown` says why.
+    platform: its own, "linux/amd64". buildx: version of the buildx plugin, None = no buildx here.
+    gpu: how a container can be given the GPUs: "cdi", "runtime" (what `docker run --gpus` uses) or None.
+    gpu_why_none: why there is no way, for people.
+    """
+
+    server_version: str
+    endpoint: str
+    store: str
+    free_bytes: int | None
+    free_bytes_why_unknown: str
+    platform: str
+    buildx: str | None
+    gpu: str | None
+    gpu_why_none: str = ""
+
+
+@dataclass(frozen=True)
+class ContainerRun:
+    """How one short-lived container ended. exit_status: None when it had to be stopped at the time limit.
+
+    log_tail: last lines of its stderr, printable.
+    """
+
+    exit_status: int | None
+    timed_out: bool
+    seconds: float
+    log_tail: tuple[str, ...]
