@@ -93,6 +93,14 @@ class DeviceNode:
 
 
 @dataclass(frozen=True)
+class PciDevice:
+    """An NVIDIA display or 3D controller on the PCI bus, driver or not. device: "10de:2335"."""
+
+    address: str
+    device: str
+
+
+@dataclass(frozen=True)
 class GpuFacts:
     """One GPU (or MIG slice) as NVML or the CUDA driver shows it.
 
@@ -214,6 +222,7 @@ class Snapshot:
     """A machine, looked at once.
 
     libraries: copies that could be loaded; loaded_libraries: those mapped after `import torch`.
+    nvidia_pci_devices: from /sys/bus/pci, which a container sees too; () = looked, and there is none.
     """
 
     tool: str
@@ -235,3 +244,4 @@ class Snapshot:
     gaps: tuple[Gap, ...] = field(default=())
     schema: int = SNAPSHOT_SCHEMA
     kind: str = "snapshot"
+    nvidia_pci_devices: tuple[PciDevice, ...] | None = None
