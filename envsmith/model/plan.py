@@ -6,6 +6,11 @@ from dataclasses import dataclass
 
 PLAN_SCHEMA = 1
 
+# Names of the template blocks, in the order in which they stand in a Dockerfile. A plan takes all but:
+# "forward-compat" only with a forward_compat_package, "python" only with python_from "uv" (the OS's own Python
+# comes with "apt"), "gpu" (the NVIDIA_* variables) only for a CUDA wheel.
+BLOCKS = ("base", "forward-compat", "apt", "python", "account", "torch", "gpu", "user", "verify", "labels")
+
 
 @dataclass(frozen=True)
 class DriverFloor:
