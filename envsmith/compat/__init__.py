@@ -1,1 +1,1 @@
-"""compat"""
+"""The compatibility matrix in memory: loading, look-ups by GPU name, resolving, explaining."""
