@@ -62,3 +62,20 @@ class ValidationReport:
     proved_compute_capabilities: tuple[str, ...] = ()
     schema: int = REPORT_SCHEMA
     kind: str = "validation"
+
+
+@dataclass(frozen=True)
+class Expectation:
+    """What an environment is said to hold, by a plan or by labels. None: nothing was said.
+
+    wheel: "2.6.0+cu124". wheel_cuda: "12.4", or "" for a build without CUDA. cudnn, nccl: "9.1.0",
+    "2.21.5"; further parts than the library itself reports are not compared.
+    compute_capabilities: machine code in the wheel, "9.0". source: who said so, "plan" or "labels".
+    """
+
+    wheel: str | None = None
+    wheel_cuda: str | None = None
+    cudnn: str | None = None
+    nccl: str | None = None
+    compute_capabilities: tuple[str, ...] | None = None
+    source: str = "labels"
