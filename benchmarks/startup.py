@@ -1,0 +1,38 @@
+"""Start-up time of the commands that people type most, beside a program that only imports typer.
+
+    python -m benchmarks.startup [TIMES]
+
+Aim: `envsmith --help` and `envsmith plan` under 0.3 s on an idle machine of today.
+"""
+
+from __future__ import annotations
+
+import sys
+from functools import partial
+from pathlib import Path
+
+from benchmarks.measure import interleaved_medians, machine, wall_seconds
+
+AIM_S = 0.3
+PROGRAMS = Path(sys.executable).parent
+COMMANDS: dict[str, list[str | Path]] = {
+    "python -c pass": [sys.executable, "-c", "pass"],
+    "python -c 'import typer'": [sys.executable, "-c", "import typer; typer.Typer()"],
+    "envsmith --help": [PROGRAMS / "envsmith", "--help"],
+    "envsmith plan": [PROGRAMS / "envsmith", "plan", "--torch", "2.6", "--cuda", "12.1", "--format", "json"],
+}
+
+
+def main() -> None:
+    times = int(sys.argv[1]) if len(sys.argv) > 1 else 15
+    medians = interleaved_medians({name: partial(wall_seconds, argv) for name, argv in COMMANDS.items()}, times)
+    bare = medians["python -c 'import typer'"]
+    print(machine(), f"(median of {times})\n")
+    print("| command | seconds | ratio to bare typer | aim |\n|---|---:|---:|---|")
+    for name, seconds in medians.items():
+        verdict = f"at most {AIM_S} s: {'met' if seconds <= AIM_S else 'MISSED'}" if "envsmith" in name else ""
+        print(f"| `{name}` | {seconds:.3f} | {seconds / bare:.2f} | {verdict} |")
+
+
+if __name__ == "__main__":
+    main()
