@@ -10,9 +10,10 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, fields
+from dataclasses import fields
+from operator import attrgetter
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -60,9 +61,11 @@ _TEXT_RULES: dict[str, tuple[_Rule, str]] = {
     "wheel_cuda": (_MINOR, 'a CUDA version such as "12.4"'),
 }
 _VERSION_FIELDS = frozenset(
-    ("torch", "wheel_toolkit", "cudnn", "nccl", "triton", "glibc_floor", "torchvision", "torchaudio", "cuda")
-    + ("native_driver_min", "bundled_driver", "driver_min", "first_cuda", "last_cuda", "python", "glibc")
-    + ("versions", "mended_in")
+    (
+        *("torch", "wheel_toolkit", "cudnn", "nccl", "triton", "torchvision", "torchaudio", "cuda", "python", "glibc"),
+        *("glibc_floor", "native_driver_min", "bundled_driver", "driver_min", "first_cuda", "last_cuda"),
+        *("versions", "mended_in"),
+    )
 )
 
 
@@ -91,8 +94,6 @@ TABLES = (
     Table("host_compilers", "host_compilers", rows.HostCompiler, ("cuda_minor",)),
     Table("known_bad", "known_bad", rows.KnownBad, ("component", "versions")),
 )
-
-_Row = TypeVar("_Row")
 
 
 def load_matrix(folder: Path | None = None) -> Matrix:
@@ -130,12 +131,12 @@ def read_rows(path: Path, table: Table) -> list[Any]:
     return document["rows"]
 
 
-@dataclass(frozen=True)
-class _Refusal(Exception):
+class _RowError(Exception):
     """What is wrong with one row; `number` counts from 1, as a reader does."""
 
-    number: int
-    problem: str
+    def __init__(self, number: int, problem: str) -> None:
+        super().__init__(problem)
+        self.number = number
 
 
 def check_rows(found: list[Any], table: Table) -> tuple[Any, ...]:
@@ -145,8 +146,8 @@ def check_rows(found: list[Any], table: Table) -> tuple[Any, ...]:
         decoded = _decode(found, table.row)
         _check_text(decoded, table)
         _check_unique(decoded, table.key)
-    except _Refusal as refusal:
-        raise DataError(f"matrix file {table.stem}.json, row {refusal.number}: {refusal.problem}", _HINT) from refusal
+    except _RowError as error:
+        raise DataError(f"matrix file {table.stem}.json, row {error.number}: {error}", _HINT) from error
     return decoded
 
 
@@ -154,22 +155,18 @@ def _check_keys(found: list[Any], row_type: type) -> None:
     names = {field.name for field in fields(row_type)}
     for number, row in enumerate(found, 1):
         if not isinstance(row, dict):
-            raise _Refusal(number, "expected an object")
+            raise _RowError(number, "expected an object")
         if row.keys() != names:
             unknown, missing = sorted(row.keys() - names), sorted(names - row.keys())
-            raise _Refusal(number, f"unknown keys {unknown}, missing keys {missing}")
+            raise _RowError(number, f"unknown keys {unknown}, missing keys {missing}")
 
 
-def _decode(found: list[Any], row_type: type[_Row]) -> tuple[_Row, ...]:
+def _decode(found: list[Any], row_type: type) -> tuple[Any, ...]:
     try:
         return msgspec.convert(found, type=tuple[row_type, ...])  # type: ignore[valid-type]
-    except msgspec.ValidationError:
-        for number, row in enumerate(found, 1):  # again one by one: only to name the row
-            try:
-                msgspec.convert(row, type=row_type)
-            except msgspec.ValidationError as error:
-                raise _Refusal(number, str(error)) from error
-        raise
+    except msgspec.ValidationError as error:
+        place = re.search(r"\[(\d+)\]", str(error))  # "... - at `$[12].cudnn`"
+        raise _RowError(int(place[1]) + 1 if place else 1, str(error)) from error
 
 
 def _rules(table: Table) -> list[tuple[str, _Rule, str]]:
@@ -186,20 +183,20 @@ def _rules(table: Table) -> list[tuple[str, _Rule, str]]:
 
 def _check_text(decoded: tuple[Any, ...], table: Table) -> None:
     for name, accepts, expected in _rules(table):
-        for number, row in enumerate(decoded, 1):
-            value = getattr(row, name)
+        value_of = attrgetter(name)
+        for value in set(map(value_of, decoded)):  # few distinct values stand in many rows
             words = (value,) if isinstance(value, str) else value or ()
-            for word in words:
-                if not accepts(word):
-                    raise _Refusal(number, f"{name} is {word!r}, expected {expected}")
+            wrong = next((word for word in words if not accepts(word)), None)
+            if wrong is not None:
+                number = 1 + next(i for i, row in enumerate(decoded) if value_of(row) == value)
+                raise _RowError(number, f"{name} is {wrong!r}, expected {expected}")
 
 
 def _check_unique(decoded: tuple[Any, ...], key: tuple[str, ...]) -> None:
-    seen: dict[tuple[Any, ...], int] = {}
-    for number, row in enumerate(decoded, 1):
-        value = tuple(getattr(row, name) for name in key)
+    seen: dict[Any, int] = {}
+    for number, value in enumerate(map(attrgetter(*key), decoded), 1):
         if value in seen:
-            raise _Refusal(number, f"{', '.join(map(str, value))} stands in row {seen[value]} already")
+            raise _RowError(number, f"{' and '.join(key)} are those of row {seen[value]}: {value}")
         seen[value] = number
 
 
