@@ -1,0 +1,103 @@
+"""The one place that starts the docker command line (and uv beside it), and makes sure that it ends."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import tempfile
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from types import FrameType
+
+TIMED_OUT = 124
+_GRACE_S = 5.0
+_ENDING_SIGNALS = (signal.SIGTERM, signal.SIGHUP)
+
+
+def capture(argv: Sequence[str], limit_s: float) -> tuple[int, str]:
+    """Run a short command and return (exit status, stdout and stderr together).
+
+    After `limit_s` seconds it is killed and the status is 124, as with timeout(1).
+    Raises FileNotFoundError when there is no such program.
+    """
+    try:
+        done = subprocess.run(
+            list(argv),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            timeout=limit_s,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        return TIMED_OUT, f"{argv[0]} took longer than {limit_s:g} s"
+    return done.returncode, done.stdout.decode("utf-8", "replace")
+
+
+def stream(argv: Sequence[str], on_line: Callable[[str], None], stdin: bytes, env: Mapping[str, str]) -> int:
+    """Run a long command, give each line of its output to `on_line`, and return its exit status.
+
+    The command has a session of its own, so Ctrl-C reaches envsmith alone, which ends the whole group and
+    reaps it before KeyboardInterrupt goes on; so does SIGTERM and SIGHUP, and any error out of `on_line`.
+    Raises FileNotFoundError when there is no such program.
+    """
+    with ending_signals_interrupt(), tempfile.TemporaryFile() as source:
+        source.write(stdin)
+        source.seek(0)
+        process = subprocess.Popen(
+            list(argv),
+            stdin=source,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            env=env,
+            start_new_session=True,
+        )
+        assert process.stdout is not None
+        try:
+            with process.stdout as lines:
+                for line in lines:
+                    on_line(line.decode("utf-8", "replace").rstrip("\n"))
+            return process.wait()
+        except BaseException:
+            _end(process)
+            raise
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """Ask the group to stop, which lets buildx cancel the build; after the grace, or a second Ctrl-C, kill it."""
+    try:
+        _signal_group(process, signal.SIGINT)
+        process.wait(_GRACE_S)
+    except (subprocess.TimeoutExpired, KeyboardInterrupt):
+        pass
+    finally:
+        _signal_group(process, signal.SIGKILL)
+        process.wait()
+
+
+def _signal_group(process: subprocess.Popen[bytes], number: signal.Signals) -> None:
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process.pid, number)
+
+
+@contextlib.contextmanager
+def ending_signals_interrupt() -> Iterator[None]:
+    """Let SIGTERM and SIGHUP raise KeyboardInterrupt, so that what was started is ended in every case.
+
+    Handlers can only be set in the main thread; elsewhere this does nothing.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = {number: signal.signal(number, _interrupt) for number in _ENDING_SIGNALS}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _interrupt(_number: int, _frame: FrameType | None) -> None:
+    raise KeyboardInterrupt

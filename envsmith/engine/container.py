@@ -1,0 +1,198 @@
+"""One short-lived container with the least it needs: a bundle is copied in, run, listened to, and all is removed.
+
+The bundle is copied into an anonymous volume: Docker refuses to copy into a read-only root file system, and a
+bind mount would not reach a remote engine. The engine itself removes container and volume at the end
+(auto-remove), so they go even when envsmith is killed or the daemon restarts.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import signal
+import tarfile
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+from envsmith.engine.command import ending_signals_interrupt
+from envsmith.engine.facts import CDI_ALL_GPUS
+from envsmith.engine.text import printable
+from envsmith.model.image import ContainerRun
+
+RUN_LABEL = "io.envsmith.run"
+BUNDLE_FOLDER = "/envsmith"
+BUNDLE_NAME = "envsmith.pyz"
+_GIB = 1024**3
+_PIDS_MAX = 8192  # a process for each check, each with a thread for each core
+_LINE_BYTES_MAX = 64 * 1024**2
+_LOG_TAIL_LINES = 40
+_KILL_GRACE_S = 15.0
+
+
+def create(client: Any, image: str, arguments: Sequence[str], gpu: str | None) -> Any:
+    """Create the container. Its user is the image's; its only writable place is a tmpfs on /tmp.
+
+    /tmp may hold programs, since triton compiles there; HOME is there for the caches of CUDA and triton.
+    """
+    return client.containers.create(
+        image,
+        list(arguments),
+        entrypoint=["python3", f"{BUNDLE_FOLDER}/{BUNDLE_NAME}"],
+        environment={"HOME": "/tmp"},  # noqa: S108 - in the container
+        labels={RUN_LABEL: "1"},
+        network_mode="none",
+        cap_drop=["ALL"],
+        security_opt=["no-new-privileges"],
+        read_only=True,
+        tmpfs={"/tmp": f"rw,exec,nosuid,nodev,mode=1777,size={_GIB}"},  # noqa: S108 - in the container
+        volumes=[BUNDLE_FOLDER],
+        shm_size=_GIB,
+        pids_limit=_PIDS_MAX,
+        working_dir="/tmp",  # noqa: S108 - in the container
+        device_requests=_device_requests(gpu),
+        auto_remove=True,
+        healthcheck={"test": ["NONE"]},
+    )
+
+
+def _device_requests(gpu: str | None) -> list[Any]:
+    from docker.types import DeviceRequest
+
+    if gpu == "cdi":
+        return [DeviceRequest(driver="cdi", device_ids=[CDI_ALL_GPUS])]
+    if gpu == "runtime":
+        return [DeviceRequest(count=-1, capabilities=[["gpu"]])]
+    return []
+
+
+def copy_in(container: Any, bundle: bytes) -> None:
+    """Put the bundle into the volume, readable by every user."""
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w") as archive:
+        entry = tarfile.TarInfo(BUNDLE_NAME)
+        entry.size, entry.mode = len(bundle), 0o444
+        archive.addfile(entry, io.BytesIO(bundle))
+    container.put_archive(BUNDLE_FOLDER, buffer.getvalue())
+
+
+def run(container: Any, on_line: Callable[[str], None], limit_s: float) -> ContainerRun:
+    """Start the container, give each line of its stdout to `on_line`, and wait for its end.
+
+    At `limit_s` seconds it is killed. Errors of the SDK and of `on_line` go through.
+    """
+    begun = time.monotonic()
+    output = container.attach(stdout=True, stderr=True, stream=True, demux=True)
+    ended = _listen_for_end(container)
+    limit = _Limit(container, output, limit_s)
+    log: deque[str] = deque(maxlen=_LOG_TAIL_LINES)
+    try:
+        container.start()
+        limit.start()
+        _read(output, on_line, log)
+        status = None if limit.reached.is_set() else _exit_status(ended)
+    finally:
+        limit.stop()
+        ended.close()
+    return ContainerRun(status, limit.reached.is_set(), time.monotonic() - begun, tuple(log))
+
+
+def _listen_for_end(container: Any) -> Any:
+    """A response whose body comes when the container ends: asked for before the start, nothing can be missed."""
+    api = container.client.api
+    url = f"{api.base_url}/v{api.api_version}/containers/{container.id}/wait"
+    response = api.post(url, params={"condition": "next-exit"}, stream=True, timeout=None)
+    response.raise_for_status()
+    return response
+
+
+def _exit_status(ended: Any) -> int | None:
+    body = json.loads(ended.content or b"{}")
+    status = body.get("StatusCode")
+    return status if isinstance(status, int) else None
+
+
+class _Limit:
+    """Kills the container when its time is over, and lets go of its output should the engine not answer."""
+
+    def __init__(self, container: Any, output: Any, limit_s: float) -> None:
+        self.reached = threading.Event()
+        self._container = container
+        self._output = output
+        self._timer = threading.Timer(limit_s, self._kill)
+        self._timer.daemon = True
+        self._last = threading.Timer(_KILL_GRACE_S, self._let_go)
+        self._last.daemon = True
+
+    def start(self) -> None:
+        self._timer.start()
+
+    def stop(self) -> None:
+        self._timer.cancel()
+        self._last.cancel()
+
+    def _kill(self) -> None:
+        self.reached.set()
+        self._last.start()
+        with contextlib.suppress(Exception):  # it may have ended by itself, or the engine may be gone
+            self._container.kill()
+
+    def _let_go(self) -> None:
+        with contextlib.suppress(Exception):
+            self._output.close()
+
+
+def _read(output: Any, on_line: Callable[[str], None], log: deque[str]) -> None:
+    """Cut both streams into lines; stdout goes to `on_line`, the end of stderr to `log`."""
+    out, err = bytearray(), bytearray()
+    for stdout, stderr in output:
+        out += stdout or b""
+        err += stderr or b""
+        for line in _lines(out):
+            on_line(line)
+        log.extend(printable(line) for line in _lines(err))
+    if out:
+        on_line(out.decode("utf-8", "replace"))
+    if err:
+        log.append(printable(err.decode("utf-8", "replace")))
+
+
+def _lines(buffer: bytearray) -> Iterator[str]:
+    """Take the complete lines out of the buffer; what grows without a line break is cut, not kept for ever."""
+    end = buffer.rfind(b"\n")
+    if end < 0 and len(buffer) > _LINE_BYTES_MAX:
+        end = len(buffer) - 1
+    if end < 0:
+        return
+    whole = bytes(buffer[: end + 1])
+    del buffer[: end + 1]
+    yield from whole.decode("utf-8", "replace").removesuffix("\n").split("\n")
+
+
+@contextlib.contextmanager
+def removed_at_end(container: Any) -> Iterator[None]:
+    """Remove container and volume however the block ends; Ctrl-C waits while that is done."""
+    from docker.errors import DockerException
+    from requests import RequestException
+
+    with ending_signals_interrupt():
+        try:
+            yield
+        finally:
+            with _no_interrupt(), contextlib.suppress(DockerException, RequestException):
+                container.remove(force=True, v=True)
+
+
+@contextlib.contextmanager
+def _no_interrupt() -> Iterator[None]:
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)

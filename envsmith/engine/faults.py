@@ -1,0 +1,215 @@
+"""What goes wrong with an engine, told once each: from the words of docker, buildx and BuildKit to one message."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from envsmith.errors import BuildFailedError, EnvsmithError, UsageError
+from envsmith.model.image import BuildEvent
+
+_LOG_TAIL_LINES = 20
+_BLOCK = re.compile(r"# --- block: (\S+)")
+_SOURCE_LINE = re.compile(r"Dockerfile:(\d+)")
+_EXIT_CODE = re.compile(r"exit code: (\d+)$")
+_DISK_HINT = "free space where the engine keeps its images (docker system df; docker builder prune), then build again"
+_DAEMON_GONE = "the Docker daemon went away in the middle of the work"
+_DAEMON_GONE_HINT = "see why it stopped (journalctl -u docker), start it, and build again: finished steps are cached"
+
+
+@dataclass(frozen=True)
+class _Fault:
+    """pattern: what Docker says (searched, any case). message may use the groups of the pattern by name."""
+
+    pattern: str
+    message: str
+    hint: str
+
+
+_NO_BUILDX = _Fault(
+    r"unknown command: docker buildx|'buildx' is not a docker command|unknown flag: --(load|progress|builder)",
+    "Docker's buildx plugin is not installed",
+    "install it: the package docker-buildx-plugin (Docker's own repository) or docker-buildx (Debian, Ubuntu)",
+)
+_EMULATION_HINT = (
+    "install emulation (docker run --privileged --rm tonistiigi/binfmt --install all), or use such a machine"
+)
+
+# Faults of the engine or the network around it. The first that is found counts, so the specific come first.
+_ENGINE_FAULTS = (
+    _Fault(
+        r"permission denied while trying to connect|PermissionError\(13|connect: permission denied",
+        "no permission to use the Docker daemon",
+        "join the group that owns the socket (sudo usermod -aG docker $USER, then log in again), or use sudo",
+    ),
+    _Fault(
+        r"Cannot connect to the Docker daemon|FileNotFoundError\(2|ConnectionRefusedError|connection refused.*_ping"
+        r"|is the docker daemon running",
+        "the Docker daemon is not running, or not where docker looks for it",
+        "start it (sudo systemctl start docker), or see docker context ls and DOCKER_HOST",
+    ),
+    _Fault(
+        r"error during connect.*lookup (?P<name>\S+).*no such host|NameResolutionError|Failed to resolve '",
+        "the host of the Docker daemon has no address",
+        "see docker context ls and DOCKER_HOST",
+    ),
+    _NO_BUILDX,
+    _Fault(
+        r"no space left on device|disk quota exceeded",
+        "the engine has no disk space left",
+        _DISK_HINT,
+    ),
+    _Fault(
+        r"code = Unavailable|error reading from server: (EOF|.*reset)|closing transport|Connection aborted"
+        r"|RemoteDisconnected|Connection reset by peer",
+        _DAEMON_GONE,
+        _DAEMON_GONE_HINT,
+    ),
+    _Fault(
+        r"for (?P<image>\S+): .*(lookup (?P<host>\S+)(?: on \S+)?: (no such host|server misbehaving|Temporary failure)"
+        r"|lookup (?P<other>\S+).*(i/o timeout|connection refused))",
+        "the name of the registry of {image} could not be resolved: no network, or no DNS, at the engine",
+        "see that the engine reaches its registry (docker pull), or load the base image first (docker load)",
+    ),
+    _Fault(
+        r"(for (?P<image>\S+): )?.*(x509: certificate signed by unknown authority|failed to verify certificate)",
+        "the registry's certificate is not trusted by the Docker daemon",
+        "put the company's CA in /etc/docker/certs.d/REGISTRY/ca.crt (--ca-bundle is for what runs inside the build)",
+    ),
+    _Fault(
+        r"for (?P<image>\S+): .*(dial tcp|i/o timeout|network is unreachable|TLS handshake timeout|proxyconnect)",
+        "the registry of {image} could not be reached from the engine",
+        "see that the engine reaches its registry (docker pull), or load the base image first (docker load)",
+    ),
+    _Fault(
+        r"(for (?P<image>\S+): )?.*(toomanyrequests|pull rate limit)",
+        "the registry refused the pull: too many pulls from here",
+        "log in (docker login), or wait",
+    ),
+    _Fault(
+        r"(?P<image>\S+): (failed to resolve source metadata.*: )?(pull access denied|not authorized|unauthorized"
+        r"|insufficient_scope|.*(denied: |403 Forbidden|401 Unauthorized))",
+        "the registry refused to give {image}: it does not exist there, or needs a login",
+        "see its name, and docker login",
+    ),
+    _Fault(
+        r"(?P<image>\S+): (failed to resolve source metadata.*: )?(not found|manifest unknown|no such image)"
+        r"|manifest for (?P<other>\S+) not found",
+        "the base image {image} does not exist in its registry",
+        "see its name and tag; an old nvidia/cuda image may have been withdrawn",
+    ),
+    _Fault(
+        r"no match for platform in manifest|no matching manifest for",
+        "the base image does not exist for this platform",
+        "choose another --os or --platform",
+    ),
+)
+
+# Causes seen in the output of a step. They add a hint; the step stays what failed.
+_STEP_HINTS = (
+    (r"no space left on device", _DISK_HINT),
+    (
+        r"exec format error",
+        f"the engine cannot run programs of this platform: {_EMULATION_HINT}",
+    ),
+    (
+        r"UnknownIssuer|certificate verif(y|ication) failed|self.signed certificate|unable to get local issuer",
+        "a certificate was not trusted inside the build: give your company's CA bundle with --ca-bundle PATH",
+    ),
+    (
+        r"Could not resolve|dns error|Temporary failure (in name )?resolv|Name or service not known",
+        "a name could not be resolved inside the build: see the engine's DNS, or set HTTPS_PROXY",
+    ),
+    (r"401 Unauthorized|403 Forbidden", "the package index refused access: see the credentials in --index-url"),
+)
+
+
+def no_docker() -> BuildFailedError:
+    """There is no `docker` in PATH."""
+    return BuildFailedError(
+        "the docker command is not installed, or not in PATH",
+        "install Docker Engine with buildx: https://docs.docker.com/engine/install/",
+    )
+
+
+def no_buildx() -> BuildFailedError:
+    """There is a `docker`, without its buildx plugin."""
+    return BuildFailedError(_NO_BUILDX.message, _NO_BUILDX.hint)
+
+
+def container_fault(text: str) -> EnvsmithError | None:
+    """Why a container could not be started, where that lies with the image or the way to the GPU; else None."""
+    if re.search(r"exec: \"?python3\"?: (executable file not found|no such file)|python3: no such file", text):
+        return UsageError("the image has no python3 in its PATH, so nothing can be checked inside it")
+    if re.search(r"exec format error", text):
+        return BuildFailedError("the engine cannot run programs of the image's platform", _EMULATION_HINT)
+    if re.search(r"nvidia-container-cli|could not select device driver|CDI device|nvidia.com/gpu", text):
+        return BuildFailedError(
+            f"the engine could not give the container the GPUs: {text}",
+            "see nvidia-smi on the engine's machine and NVIDIA's container toolkit there (nvidia-ctk cdi list)",
+        )
+    return None
+
+
+def engine_fault(text: str) -> BuildFailedError | None:
+    """The fault of the engine that the text tells of, or None."""
+    for fault in _ENGINE_FAULTS:
+        match = re.search(fault.pattern, text, re.IGNORECASE)
+        if match:
+            image = match.groupdict().get("image") or "the image"
+            return BuildFailedError(fault.message.format(image=image), fault.hint)
+    return None
+
+
+def connection_fault(error: Exception, endpoint: str) -> BuildFailedError:
+    """The SDK's error, on connecting or in the middle, as one message."""
+    known = engine_fault(str(error))
+    if known is None:
+        return BuildFailedError(f"the Docker engine at {endpoint} answered with an error: {error}", "")
+    return BuildFailedError(f"{known.message} ({endpoint})", known.hint)
+
+
+def build_fault(
+    exit_status: int, tail: Sequence[str], failed: BuildEvent | None, log: Sequence[str], dockerfile: str
+) -> BuildFailedError:
+    """Why `docker buildx build` ended with this status.
+
+    tail: its last words outside the progress; failed: the step that failed, if one did; log: that step's output.
+    """
+    words = "\n".join(tail)
+    ran = failed is not None and _EXIT_CODE.search(failed.text) is not None
+    if failed is not None and ran:
+        return _failing_step(failed, log, words, dockerfile)
+    known = engine_fault(words) or (engine_fault(failed.text) if failed else None)
+    if known:
+        return known
+    if failed is not None:
+        return _failing_step(failed, log, words, dockerfile)
+    said = [line for line in tail if line.strip()]
+    message = said[-1].removeprefix("ERROR: ") if said else "it said nothing"
+    return BuildFailedError(
+        f"docker buildx build failed (exit status {exit_status}): {message}", "", tuple(said[-_LOG_TAIL_LINES:-1])
+    )
+
+
+def _failing_step(failed: BuildEvent, log: Sequence[str], words: str, dockerfile: str) -> BuildFailedError:
+    block = _block_of(words, dockerfile)
+    where = f" of the block {block!r}" if block else ""
+    code = _EXIT_CODE.search(failed.text)
+    how = f"exit status {code[1]}" if code else failed.text
+    step = failed.step if len(failed.step) <= 100 else failed.step[:100] + " ..."
+    place = f"step {failed.number}/{failed.total}" if failed.number else "a step"
+    output = "\n".join([*log, failed.text])
+    hint = next((hint for pattern, hint in _STEP_HINTS if re.search(pattern, output, re.IGNORECASE)), "")
+    shown = tuple(line for line in log if line.strip())[-_LOG_TAIL_LINES:]
+    return BuildFailedError(f"{place}{where} failed ({how}): {step}", hint, shown)
+
+
+def _block_of(words: str, dockerfile: str) -> str | None:
+    """The template block that the failing line of the Dockerfile came from; None when it is not known."""
+    source = _SOURCE_LINE.search(words)
+    if source is None:
+        return None
+    before = dockerfile.splitlines()[: int(source[1])]
+    return next((match[1] for line in reversed(before) if (match := _BLOCK.match(line))), None)
