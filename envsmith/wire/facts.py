@@ -27,7 +27,10 @@ class Gap:
 
 @dataclass(frozen=True)
 class HostFacts:
-    """The operating system as this process sees it. `machine` is `uname -m`; sizes in bytes."""
+    """The operating system as this process sees it. `machine` is `uname -m`; sizes in bytes.
+
+    cpu_count: CPUs this process may run on.
+    """
 
     os_id: str | None
     os_version: str | None
@@ -74,6 +77,9 @@ class DriverFacts:
 
     driver_cuda: highest CUDA the user-mode driver offers, "13.0".
     kernel_module_flavour: "open" or "proprietary".
+    other_libcudas: copies that the loader does not take. nvml_error: NVML's words and code, such as
+    "Driver/library version mismatch (18)". cuda_error: "803 CUDA_ERROR_SYSTEM_DRIVER_MISMATCH" and the like; cuInit
+    is tried only where NVML gave no list of GPUs.
     """
 
     kernel_module_version: str | None
@@ -81,6 +87,9 @@ class DriverFacts:
     driver_cuda: str | None
     kernel_module_flavour: str | None
     libcuda: LibcudaFacts | None
+    other_libcudas: tuple[LibcudaFacts, ...] = ()
+    nvml_error: str | None = None
+    cuda_error: str | None = None
 
 
 @dataclass(frozen=True)
@@ -105,6 +114,7 @@ class GpuFacts:
     """One GPU (or MIG slice) as NVML or the CUDA driver shows it.
 
     source: "nvml" or "cuda". compute_capability: "9.0". other_processes: compute processes of others.
+    A MIG slice follows its GPU and has its index. ecc_uncorrected_errors: since the driver was loaded.
     """
 
     index: int
@@ -207,7 +217,8 @@ class ToolkitFacts:
 class LibraryFacts:
     """One copy of a CUDA library that a process here could load, or did load.
 
-    name: "cudart", "cudnn", "cublas", "cublasLt", "nccl", "nvrtc". version: as precise as the file tells.
+    name: "cudart", "cudnn", "cublas", "cublasLt", "nccl", "nvrtc", "nvJitLink", "cusparse", "cufft"; among loaded ones
+    also cuDNN's parts ("cudnn_ops"). path: the real one, after all links. version: as precise as the file tells.
     origin: "wheel", "toolkit", "system", "conda", "ld_library_path" or "other".
     """
 
