@@ -9,7 +9,15 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from envsmith.model.matrix import DriverBranch, ForwardCompat, GpuProduct, Matrix, MinorVersionFloor, Toolkit, TorchBuild
+from envsmith.model.matrix import (
+    DriverBranch,
+    ForwardCompat,
+    GpuProduct,
+    Matrix,
+    MinorVersionFloor,
+    Toolkit,
+    TorchBuild,
+)
 from envsmith.wire.facts import (
     DeviceNode,
     DriverFacts,

@@ -25,7 +25,7 @@ class Evidence:
 
 @dataclass(frozen=True)
 class Fix:
-    """How to mend it. commands are complete lines that can be pasted into a shell."""
+    """How to mend it. commands are complete lines that can be pasted into a shell, in this order."""
 
     text: str
     commands: tuple[str, ...] = ()
@@ -35,7 +35,10 @@ class Fix:
 
 @dataclass(frozen=True)
 class Finding:
-    """One problem. because_of: ids of rules whose findings, if present, are the cause of this one."""
+    """One problem. because_of: ids of rules whose findings, if present, are the cause of this one.
+
+    fix: the way out to try first. other_fixes: further ways, each on its own enough.
+    """
 
     rule: str
     name: str
@@ -44,6 +47,7 @@ class Finding:
     evidence: tuple[Evidence, ...]
     fix: Fix | None = None
     because_of: tuple[str, ...] = ()
+    other_fixes: tuple[Fix, ...] = ()
 
 
 @dataclass(frozen=True)
