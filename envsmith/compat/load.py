@@ -100,7 +100,8 @@ def load_matrix(folder: Path | None = None) -> Matrix:
     """Read every table of `folder` (None: the data that envsmith came with) and check it.
 
     Raises DataError, naming file and row, when a file is missing, unreadable, not JSON, of another schema or
-    kind, or when a row has unknown, missing or doubled keys or a value that its field cannot hold.
+    kind, when a row has unknown or missing fields or a value that its field cannot hold, or when two rows have the
+    same key.
     """
     folder = resources.data_dir("matrix") if folder is None else folder
     plain: dict[str, list[Any]] = {}
