@@ -1,0 +1,126 @@
+"""Questions to libcuda.so.1 through ctypes. Runs in a bounded child only: see `child`."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import uuid
+from typing import Any, Callable, Dict
+
+from envsmith.wire.encode import to_plain
+from envsmith.wire.facts import GpuFacts
+
+_ECC_ENABLED = 32  # CUdevice_attribute values of cuda.h
+_COMPUTE_MAJOR = 75
+_COMPUTE_MINOR = 76
+
+Emit = Callable[[Dict[str, Any]], None]
+
+
+class _SymbolInfo(ctypes.Structure):
+    """Dl_info of dlfcn.h."""
+
+    _fields_ = (
+        ("file_name", ctypes.c_char_p),
+        ("file_base", ctypes.c_void_p),
+        ("symbol_name", ctypes.c_char_p),
+        ("symbol_address", ctypes.c_void_p),
+    )
+
+
+def loaded_path(library: ctypes.CDLL, symbol: str) -> str | None:
+    """The real path of the file that a symbol of a loaded library came from."""
+    info = _SymbolInfo()
+    try:
+        address = ctypes.cast(getattr(library, symbol), ctypes.c_void_p)
+        if not ctypes.CDLL(None).dladdr(address, ctypes.byref(info)) or not info.file_name:
+            return None
+    except AttributeError:
+        return None
+    return os.path.realpath(os.fsdecode(info.file_name))
+
+
+def ask_libcuda(emit: Emit) -> ctypes.CDLL | None:
+    """Send {"part": "libcuda"} with path, error and cuda_version; return the library if it could be loaded.
+
+    `cuDriverGetVersion` does not need `cuInit`, so this neither touches a GPU nor wakes the driver.
+    """
+    answer: dict[str, Any] = {"part": "libcuda", "path": None, "error": None, "cuda_version": None, "code": None}
+    try:
+        library = ctypes.CDLL("libcuda.so.1")
+    except OSError as error:
+        answer["error"] = str(error)
+        emit(answer)
+        return None
+    answer["path"] = loaded_path(library, "cuDriverGetVersion")
+    number = ctypes.c_int(0)
+    answer["code"] = library.cuDriverGetVersion(ctypes.byref(number))
+    if answer["code"] == 0 and number.value > 0:
+        answer["cuda_version"] = cuda_version(number.value)
+    emit(answer)
+    return library
+
+
+def cuda_version(number: int) -> str:
+    """13000 -> "13.0", 12040 -> "12.4"."""
+    return f"{number // 1000}.{number % 1000 // 10}"
+
+
+def ask_cuda_devices(library: ctypes.CDLL, emit: Emit) -> None:
+    """Initialise CUDA; send {"part": "cuda"} with the result and, if it is good, {"part": "gpus"}."""
+    code = library.cuInit(0)
+    emit({"part": "cuda", "code": code, "name": _error_name(library, code)})
+    if code != 0:
+        return
+    count = ctypes.c_int(0)
+    if library.cuDeviceGetCount(ctypes.byref(count)) != 0:
+        return
+    gpus = [_device(library, index) for index in range(count.value)]
+    emit({"part": "gpus", "gpus": to_plain([gpu for gpu in gpus if gpu is not None])})
+
+
+def _error_name(library: ctypes.CDLL, code: int) -> str:
+    text = ctypes.c_char_p()
+    if library.cuGetErrorName(code, ctypes.byref(text)) != 0 or not text.value:
+        return ""
+    return text.value.decode("ascii", "replace")
+
+
+def _device(library: ctypes.CDLL, index: int) -> GpuFacts | None:
+    device = ctypes.c_int(0)
+    if library.cuDeviceGet(ctypes.byref(device), index) != 0:
+        return None
+    name = ctypes.create_string_buffer(256)
+    library.cuDeviceGetName(name, len(name), device)
+    memory = ctypes.c_size_t(0)
+    has_memory = library.cuDeviceTotalMem_v2(ctypes.byref(memory), device) == 0
+    major, minor = _attribute(library, device, _COMPUTE_MAJOR), _attribute(library, device, _COMPUTE_MINOR)
+    ecc = _attribute(library, device, _ECC_ENABLED)
+    return GpuFacts(
+        index=index,
+        name=name.value.decode("utf-8", "replace"),
+        uuid=_uuid(library, device),
+        compute_capability=None if major is None or minor is None else f"{major}.{minor}",
+        memory_total_bytes=memory.value if has_memory else None,
+        memory_used_bytes=None,
+        mig_enabled=None,
+        is_mig_slice=" MIG " in name.value.decode("utf-8", "replace"),
+        ecc_enabled=None if ecc is None else bool(ecc),
+        ecc_uncorrected_errors=None,
+        other_processes=None,
+        source="cuda",
+    )
+
+
+def _attribute(library: ctypes.CDLL, device: ctypes.c_int, which: int) -> int | None:
+    value = ctypes.c_int(0)
+    if library.cuDeviceGetAttribute(ctypes.byref(value), which, device) != 0:
+        return None
+    return value.value
+
+
+def _uuid(library: ctypes.CDLL, device: ctypes.c_int) -> str | None:
+    raw = (ctypes.c_ubyte * 16)()
+    if library.cuDeviceGetUuid(ctypes.byref(raw), device) != 0:
+        return None
+    return f"GPU-{uuid.UUID(bytes=bytes(raw))}"

@@ -1,0 +1,25 @@
+"""The GPUs, as NVML or else the CUDA driver lists them."""
+
+from __future__ import annotations
+
+from envsmith.probe.driver_answers import DriverAnswers
+from envsmith.probe.look import ABSENT, FAILED, TIMEOUT, Look, collector
+from envsmith.wire.facts import GpuFacts
+
+
+@collector("gpus")
+def gpu_facts(look: Look, answers: DriverAnswers) -> tuple[GpuFacts, ...] | None:
+    """Return the GPUs, or None with a gap that says why nobody could list them."""
+    if answers.gpus is not None:
+        return answers.gpus
+    if answers.trouble:
+        look.gap("gpus", TIMEOUT if answers.timed_out else FAILED, f"asking the driver: {answers.trouble}")
+        return None
+    missing = answers.nvml_absent and answers.libcuda_path is None
+    words = [f"NVML: {answers.nvml_error}"] if answers.nvml_error else []
+    if answers.cuda_error:
+        words.append(f"CUDA: {answers.cuda_error}")
+    elif answers.libcuda_error:
+        words.append(f"CUDA: {answers.libcuda_error}")
+    look.gap("gpus", ABSENT if missing else FAILED, "; ".join(words) or "no answer from NVML or CUDA")
+    return None
