@@ -1,0 +1,142 @@
+"""Ways out: requests close to the one made that do have an answer, nearest first."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator
+from dataclasses import dataclass, replace
+from itertools import combinations
+
+from envsmith.compat import candidates as pool
+from envsmith.compat import nearest
+from envsmith.compat import wishes as w
+from envsmith.compat.candidates import Candidate
+from envsmith.compat.choose import solve
+from envsmith.compat.compose import floor_of
+from envsmith.compat.wishes import Wish, command_line, only, wishes_of
+from envsmith.model import fit
+from envsmith.model.matrix import Matrix
+from envsmith.model.plan import Alternative
+from envsmith.model.request import BuildRequest
+
+LIMIT = 6
+_OTHER_CUDAS = 3
+_MOST_CHANGED = 3
+# what a wish costs to change, cheapest first: choices inside the image, then the software, then the machine
+_COST = (w.OS, w.PYTHON, w.TORCH, w.CUDA, w.CUDNN, w.VARIANT, w.DRIVER, w.WITH, w.PLATFORM, w.GPU)
+
+
+@dataclass(frozen=True)
+class _Change:
+    """The request with some wishes changed. text: which, in a few words; rank: smallest is nearest."""
+
+    text: str
+    request: BuildRequest
+    rank: tuple[int, int]
+
+
+def ways_out(request: BuildRequest, conflict: Collection[Wish], matrix: Matrix) -> tuple[Alternative, ...]:
+    """Requests that have an answer, with one wish of the conflict changed; more where one is not enough.
+
+    Each names a CUDA that exists, so the commands need no --exact and the list is the same with and without it.
+    """
+    for groups in _groups(request, conflict):
+        changes = [change for group in groups for change in _changes(request, group, matrix)]
+        found = _answered(changes, matrix)
+        if found:
+            return found
+    return ()
+
+
+def neighbours(request: BuildRequest, chosen: Candidate, matrix: Matrix) -> tuple[Alternative, ...]:
+    """Other answers beside a plan: what would honour a CUDA that was replaced, else the same torch on other CUDAs."""
+    if not pool.is_exact(chosen.build, request):
+        conflict = [wish for wish in wishes_of(request) if wish.option in (w.TORCH, w.CUDA)]
+        return ways_out(replace(request, exact=True), conflict, matrix)
+    changes: list[_Change] = []
+    if chosen.how == fit.FORWARD:
+        plain = next((other for other in solve(request, matrix) if other.how != fit.FORWARD), None)
+        if plain is not None:
+            text = f"torch {plain.build.torch}+{plain.build.variant}, which needs no forward compatibility"
+            changes.append(_Change(text, _adopt(request, (w.TORCH, w.CUDA), plain, matrix), (0, 0)))
+    pinned = replace(request, torch=chosen.build.torch, cuda=None, exact=False)
+    others = [other for other in solve(pinned, matrix) if other.build.wheel_cuda != chosen.build.wheel_cuda]
+    for place, other in enumerate(nearest.one_of_each(others, lambda other: other.build.wheel_cuda)[:_OTHER_CUDAS]):
+        text = f"the same torch with CUDA {other.build.wheel_cuda} instead of {chosen.build.wheel_cuda}"
+        changes.append(_Change(text, _adopt(pinned, (w.CUDA,), other, matrix), (1, place)))
+    return _answered(changes, matrix) if request.cuda != pool.CPU else ()
+
+
+def _groups(request: BuildRequest, conflict: Collection[Wish]) -> Iterator[list[tuple[Wish, ...]]]:
+    """Sets of wishes to change, small ones first. Each touches the conflict: nothing else can help."""
+    changeable = [wish for wish in wishes_of(request) if wish.option in _COST]
+    for count in range(1, _MOST_CHANGED + 1):
+        yield [group for group in combinations(changeable, count) if set(group) & set(conflict)]
+    yield [tuple(wish for wish in changeable if wish.option not in (w.PLATFORM, w.GPU))]
+
+
+def _changes(request: BuildRequest, group: tuple[Wish, ...], matrix: Matrix) -> Iterator[_Change]:
+    options = tuple(wish.option for wish in group)
+    if w.GPU in options and len(request.gpus) == 1:
+        return  # an image for no GPU at all is no way out for somebody who has that one
+    freed = only(request, [wish for wish in wishes_of(request) if wish not in group])
+    cost = sum(_COST.index(option) for option in options)
+    for place, candidate in enumerate(nearest.candidates(solve(freed, matrix), group, request, matrix)):
+        changed = _adopt(freed, options, candidate, matrix)
+        text = ", ".join(_in_words(wish, changed, request) for wish in group)
+        yield _Change(text, replace(changed, exact=request.exact), (place, cost))
+    if options == (w.PLATFORM,) and not (request.cuda or request.gpus or request.driver or request.cudnn):
+        yield _Change("the CPU build", replace(request, cuda=pool.CPU, variant="runtime"), (len(_COST), cost))
+
+
+def _adopt(request: BuildRequest, options: Iterable[str], candidate: Candidate, matrix: Matrix) -> BuildRequest:
+    """The request with the candidate's values for some options; companions and GPUs are left out instead."""
+    build = candidate.build
+    values: dict[str, dict[str, str | None]] = {
+        w.TORCH: {"torch": build.torch},
+        w.CUDA: {"cuda": build.wheel_cuda or pool.CPU},
+        w.CUDNN: {"cudnn": build.cudnn},
+        w.PYTHON: {"python": candidate.python},
+        w.OS: {"os": candidate.os.os},
+        w.PLATFORM: {"platform": build.platform},
+    }
+    changed = request
+    for option in options:
+        changed = replace(changed, **values.get(option, {}))  # type: ignore[arg-type]  # all of them strings
+    if w.DRIVER in options and build.wheel_cuda is not None:
+        driver = nearest.driver_for(candidate, floor_of(candidate, request.gpus, matrix), request.gpus, matrix)
+        changed = replace(changed, driver=driver, driver_source="given")
+    return changed
+
+
+def _in_words(wish: Wish, changed: BuildRequest, asked: BuildRequest) -> str:
+    if wish.option == w.TORCH:
+        kept = f", keeping CUDA {asked.cuda}" if asked.cuda is not None and changed.cuda == asked.cuda else ""
+        return f"torch {changed.torch} instead of {wish.value}{kept}"
+    if wish.option == w.DRIVER:
+        words = "" if changed.driver and changed.driver.isdigit() else " or newer"
+        return f"driver {changed.driver}{words} instead of {wish.value}"
+    simple = {
+        w.CUDA: f"CUDA {changed.cuda} instead of {wish.value}",
+        w.CUDNN: f"cuDNN {changed.cudnn} instead of {wish.value}",
+        w.PYTHON: f"Python {changed.python} instead of {wish.value}",
+        w.OS: f"{changed.os} instead of {wish.value}",
+        w.PLATFORM: f"{changed.platform} instead of {wish.value}",
+        w.VARIANT: "a runtime image, without nvcc",
+    }
+    return simple.get(wish.option, f"without {wish.value}")
+
+
+def _answered(changes: Iterable[_Change], matrix: Matrix) -> tuple[Alternative, ...]:
+    """The changes that do have an answer, nearest first and each once."""
+    found: dict[str, Alternative] = {}
+    for change in sorted(changes, key=lambda change: change.rank):
+        # held to what was asked for, then written without --exact, which the answer no longer needs
+        if not solve(change.request, matrix):
+            continue
+        request = replace(change.request, exact=False)
+        best = solve(request, matrix)[0].build
+        alternative = Alternative(change.text, best.torch, best.wheel_cuda, command_line(request))
+        found.setdefault(alternative.command, alternative)
+        if len(found) == LIMIT:
+            break
+    return tuple(found.values())

@@ -1,0 +1,255 @@
+"""The candidates: every torch build that serves the wishes about builds, on every operating system that fits.
+
+A wish about the build is a small named predicate in `BUILD_TESTS`. What then still has to be chosen (Python, base
+image, the way the driver runs it) follows from build, operating system and request, and may turn out impossible.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+
+from packaging.specifiers import SpecifierSet
+
+from envsmith.compat import coverage, drivers
+from envsmith.model import fit, versions
+from envsmith.model.matrix import BaseImage, ForwardCompat, Matrix, OperatingSystem, TorchBuild
+from envsmith.model.request import BuildRequest
+
+# with platform=ANY_PLATFORM a request asks "would another platform do?"; no user can type it
+ANY_PLATFORM = ""
+CPU = "cpu"
+OFFERED = ("stable", "legacy", "experimental")
+DEVEL = "devel"
+OS_PREFERENCE = {
+    "runtime": ("debian12", "debian13", "ubuntu24.04", "ubuntu22.04", "debian11"),
+    DEVEL: ("ubuntu22.04", "ubuntu24.04", "debian12", "debian13", "debian11"),
+}
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """One complete choice. how: native, minor-version or forward with the given driver; None without one."""
+
+    build: TorchBuild
+    os: OperatingSystem
+    python: str
+    python_from: str
+    image: BaseImage
+    toolkit_cuda: str | None
+    how: str | None
+    forward: ForwardCompat | None
+
+
+def candidates(request: BuildRequest, matrix: Matrix) -> Iterator[Candidate]:
+    """Yield every candidate that meets all of the request, in matrix order."""
+    systems = [row for row in matrix.operating_systems if request.os in (None, row.os)]
+    for build in matrix.torch_builds:
+        if not all(test(build, request, matrix) for test in BUILD_TESTS):
+            continue
+        for how, forward in mechanisms(build, request, matrix):
+            for system in systems:
+                candidate = _complete(build, system, request, matrix, how, forward)
+                if candidate is not None:
+                    yield candidate
+
+
+# -- wishes about the build ------------------------------------------------------------------------------------------
+
+
+def runs_on_platform(build: TorchBuild, request: BuildRequest, matrix: Matrix) -> bool:
+    """--platform."""
+    if request.platform == ANY_PLATFORM:
+        return build.platform.startswith("linux/")
+    return build.platform == request.platform
+
+
+def is_the_torch(build: TorchBuild, request: BuildRequest, matrix: Matrix) -> bool:
+    """--torch."""
+    return request.torch is None or torch_matches(request.torch, build.torch)
+
+
+def has_the_cuda(build: TorchBuild, request: BuildRequest, matrix: Matrix) -> bool:
+    """--cuda and --exact: the CUDA asked for, or one that may stand in for it. A CPU build only if asked for.
+
+    Another CUDA of the same major may stand in where every driver that runs the requested one runs it too: an older one
+    always, a newer one by minor-version compatibility, so not where a GPU would need its PTX.
+    """
+    if request.cuda == CPU or build.wheel_cuda is None:
+        return request.cuda == CPU and build.wheel_cuda is None
+    if request.cuda is None or is_exact(build, request):
+        return True
+    if request.exact or versions.major(build.wheel_cuda) != versions.major(request.cuda):
+        return False
+    older = versions.parse(build.wheel_cuda) <= versions.parse(versions.minor_of(request.cuda))
+    return older or not coverage.needs_native(build, request.gpus, matrix)
+
+
+def is_exact(build: TorchBuild, request: BuildRequest) -> bool:
+    """Whether the build's CUDA is the one asked for, to as many numbers as --exact makes count."""
+    if request.cuda is None or request.cuda == CPU:
+        return True
+    if build.wheel_cuda is None:
+        return False
+    if request.exact and build.wheel_toolkit is not None:
+        return versions.has_prefix(build.wheel_toolkit, request.cuda)
+    return build.wheel_cuda == versions.minor_of(request.cuda)
+
+
+def is_offered(build: TorchBuild, request: BuildRequest, matrix: Matrix) -> bool:
+    """Builds that upstream does not advertise, or that nobody has seen, are for those who name them exactly."""
+    return build.status in OFFERED or (
+        request.torch == build.torch
+        and request.cuda is not None
+        and build.wheel_cuda == (request.cuda if request.cuda == CPU else versions.minor_of(request.cuda))
+    )
+
+
+def has_the_cudnn(build: TorchBuild, request: BuildRequest, matrix: Matrix) -> bool:
+    """--cudnn."""
+    return request.cudnn is None or (build.cudnn is not None and versions.has_prefix(build.cudnn, request.cudnn))
+
+
+def has_the_python(build: TorchBuild, request: BuildRequest, matrix: Matrix) -> bool:
+    """--python."""
+    return request.python is None or request.python in pythons(build)
+
+
+def has_companions(build: TorchBuild, request: BuildRequest, matrix: Matrix) -> bool:
+    """--with."""
+    return all(partners(build, name) for name in request.companions)
+
+
+def has_code_for_gpus(build: TorchBuild, request: BuildRequest, matrix: Matrix) -> bool:
+    """--gpu."""
+    return all(coverage.code(build, gpu, matrix) is not None for gpu in request.gpus)
+
+
+def driver_knows_gpus(build: TorchBuild, request: BuildRequest, matrix: Matrix) -> bool:
+    """--driver with --gpu: a GPU too new or too old for the driver stays so whatever the build."""
+    if request.driver is None:
+        return True
+    driver = drivers.read_driver(matrix, request.driver)
+    return all(coverage.known_to_driver(gpu, driver, matrix) for gpu in request.gpus)
+
+
+BUILD_TESTS: tuple[Callable[[TorchBuild, BuildRequest, Matrix], bool], ...] = (
+    runs_on_platform,
+    is_the_torch,
+    is_offered,
+    has_the_cuda,
+    has_the_cudnn,
+    has_the_python,
+    has_companions,
+    has_code_for_gpus,
+    driver_knows_gpus,
+)
+
+
+def mechanisms(
+    build: TorchBuild, request: BuildRequest, matrix: Matrix
+) -> Iterator[tuple[str | None, ForwardCompat | None]]:
+    """Yield the best way in which the given driver runs the build, none if it does not.
+
+    With no driver given, and for a CPU build, there is nothing to judge: one way, called None.
+    """
+    if request.driver is None or build.wheel_cuda is None:
+        yield None, None
+        return
+    driver = drivers.read_driver(matrix, request.driver)
+    how = drivers.how_it_runs(matrix, build.wheel_cuda, driver)
+    if how == fit.NATIVE or (how is not None and not coverage.needs_native(build, request.gpus, matrix)):
+        yield how, None
+        return
+    forward = fit.forward_compat(matrix, build.wheel_cuda, driver.version)
+    if forward is not None and all(gpu.forward_compat is True for gpu in request.gpus):
+        yield fit.FORWARD, forward
+
+
+# -- what follows from build, operating system and request -----------------------------------------------------------
+
+
+def _complete(
+    build: TorchBuild,
+    system: OperatingSystem,
+    request: BuildRequest,
+    matrix: Matrix,
+    how: str | None,
+    forward: ForwardCompat | None,
+) -> Candidate | None:
+    if build.glibc_floor is not None and versions.parse(system.glibc) < versions.parse(build.glibc_floor):
+        return None
+    image = base_image(build, system.os, request, matrix, forward)
+    if image is None:
+        return None
+    python, python_from = choose_python(build, system, request.python)
+    toolkit_cuda = image.cuda if request.variant == DEVEL else None
+    return Candidate(build, system, python, python_from, image, toolkit_cuda, how, forward)
+
+
+def choose_python(build: TorchBuild, system: OperatingSystem, wanted: str | None) -> tuple[str, str]:
+    """Return (Python, "os" or "uv"): as wanted, else the system's own if the build has a wheel for it, else its newest."""
+    offered = pythons(build)
+    if wanted is None:
+        newest = max((tag for tag in offered if not tag.endswith("t")), key=versions.parse)
+        wanted = system.python if system.python in offered else newest
+    return wanted, "os" if wanted == system.python else "uv"
+
+
+def base_image(
+    build: TorchBuild, os: str, request: BuildRequest, matrix: Matrix, forward: ForwardCompat | None
+) -> BaseImage | None:
+    """The base image, None if there is none: the slim system, or the nvidia/cuda image that brings what is needed."""
+    flavour = DEVEL if request.variant == DEVEL else "base" if forward is not None else "slim"
+    platforms = {build.platform}
+    fitting = [
+        row
+        for row in matrix.base_images
+        if (row.os, row.flavour) == (os, flavour)
+        and platforms <= set(row.platforms)
+        and (flavour == "slim" or _carries(row, build, request, forward))
+    ]
+    return max(fitting, key=lambda row: _image_rank(row, build), default=None)
+
+
+def _carries(image: BaseImage, build: TorchBuild, request: BuildRequest, forward: ForwardCompat | None) -> bool:
+    if image.cuda is None or build.wheel_cuda is None:
+        return False
+    wanted = request.cuda if request.variant == DEVEL and request.cuda is not None else build.wheel_cuda
+    if not versions.has_prefix(image.cuda, wanted):
+        return False
+    return forward is None or (image.cuda_compat and versions.minor_of(image.cuda) == versions.minor_of(forward.cuda))
+
+
+def _image_rank(image: BaseImage, build: TorchBuild) -> tuple[bool, bool, object]:
+    """Best last: without a second cuDNN; the toolkit that the wheel was built with; the newest patch."""
+    return image.cudnn is None, image.cuda == build.wheel_toolkit, versions.parse(image.cuda or "0")
+
+
+@lru_cache(maxsize=512)
+def _python_of(tag: str) -> str:
+    return f"{tag[2]}.{tag[3:]}"
+
+
+def pythons(build: TorchBuild) -> tuple[str, ...]:
+    """The Python versions that the build has wheels for: "3.11", "3.13t"."""
+    return tuple(_python_of(tag) for tag in build.python_tags)
+
+
+def partners(build: TorchBuild, name: str) -> tuple[str, ...]:
+    """Versions of torchvision or torchaudio that belong to the build, newest last."""
+    return build.torchvision if name == "torchvision" else build.torchaudio
+
+
+@lru_cache(maxsize=4096)
+def torch_matches(wish: str, torch: str) -> bool:
+    """Whether a release meets `--torch`: a prefix, an exact version or a specifier."""
+    if is_specifier(wish):
+        return SpecifierSet(wish).contains(torch)
+    return versions.has_prefix(torch, wish)
+
+
+def is_specifier(wish: str) -> bool:
+    """Whether `--torch` holds a PEP 440 specifier rather than a version."""
+    return any(sign in wish for sign in "<>=!~")

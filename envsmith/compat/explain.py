@@ -1,0 +1,123 @@
+"""Why no row serves a request: a minimal set of wishes that conflict, with what the matrix says to each."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+
+from envsmith.compat import candidates as pool
+from envsmith.compat import coverage, drivers, gpus
+from envsmith.compat import wishes as w
+from envsmith.compat.candidates import Candidate
+from envsmith.compat.choose import solve
+from envsmith.compat.compose import floor_of
+from envsmith.compat.wishes import Wish, only, wishes_of
+from envsmith.model import versions
+from envsmith.model.matrix import Matrix
+from envsmith.model.plan import Conflict
+from envsmith.model.request import BuildRequest, GpuWish
+
+_LISTED = 4
+
+
+def minimal_conflict(request: BuildRequest, matrix: Matrix) -> tuple[Wish, ...]:
+    """A set of wishes that no candidate meets together, while any one less leaves some. Deterministic.
+
+    Wishes are given up one by one, the least telling first, as long as the rest still conflicts. Once round is not
+    always enough, since dropping "--cuda cpu" may take candidates away: so until nothing more can go.
+    """
+    kept = list(wishes_of(request))
+    while True:
+        before = len(kept)
+        for wish in tuple(kept):
+            rest = [other for other in kept if other != wish]
+            if not solve(only(request, rest), matrix):
+                kept = rest
+        if len(kept) == before:
+            return tuple(reversed(kept))
+
+
+def conflicts(request: BuildRequest, clash: Sequence[Wish], matrix: Matrix) -> tuple[Conflict, ...]:
+    """Each wish of a minimal conflict with what would be possible were it not for this one."""
+    return tuple(
+        Conflict(wish.option, wish.value, _reason(wish, request, _without(request, clash, wish, matrix), matrix))
+        for wish in clash
+    )
+
+
+def summary(clash: Sequence[Wish]) -> str:
+    """One sentence that names the conflict."""
+    wishes = [str(wish) for wish in clash]
+    if len(wishes) == 1:
+        return f"nothing in the matrix meets {wishes[0]}"
+    return f"no PyTorch build meets {', '.join(wishes[:-1])} and {wishes[-1]} together"
+
+
+def _without(request: BuildRequest, clash: Sequence[Wish], wish: Wish, matrix: Matrix) -> list[Candidate]:
+    return solve(only(request, [other for other in clash if other != wish]), matrix)
+
+
+def _reason(wish: Wish, request: BuildRequest, others: Sequence[Candidate], matrix: Matrix) -> str:
+    if wish.option == w.GPU:
+        gpu = next(gpu for gpu in request.gpus if gpu.name == wish.value)
+        return _about_gpu(gpu, others, request, matrix)
+    if wish.option == w.DRIVER:
+        return _about_driver(request, others, matrix)
+    builds = [candidate.build for candidate in others]
+    span = {
+        w.TORCH: f"the rest is met by torch {_span(build.torch for build in builds)}",
+        w.CUDA: f"the rest has builds for CUDA {_span(build.wheel_cuda for build in builds)}",
+        w.EXACT: f"a stand-in of the same CUDA major exists: {_span(build.wheel_cuda for build in builds)}",
+        w.CUDNN: f"the rest comes with cuDNN {_span(build.cudnn for build in builds)}",
+        w.PYTHON: f"the rest has wheels for Python {_span(_all_pythons(others))}",
+        w.OS: f"the rest exists on {_span((candidate.os.os for candidate in others), versions_=False)}",
+        w.VARIANT: "the rest exists as a runtime image; devel images build on nvidia/cuda, published for Ubuntu only",
+        w.PLATFORM: f"the rest exists for {_span((build.platform for build in builds), versions_=False)}",
+        w.WITH: f"the rest is met by torch {_span(build.torch for build in builds)}, which has no {wish.value}",
+    }
+    return span[wish.option]
+
+
+def _all_pythons(others: Iterable[Candidate]) -> Iterable[str]:
+    return (python for candidate in others for python in pool.pythons(candidate.build) if not python.endswith("t"))
+
+
+def _about_gpu(gpu: GpuWish, others: Sequence[Candidate], request: BuildRequest, matrix: Matrix) -> str:
+    capability = f"{gpu.name} has compute capability {gpu.compute_capability}"
+    last = gpus.last_driver_branch(matrix, gpu)
+    driver = drivers.read_driver(matrix, request.driver) if request.driver else None
+    if driver is not None and coverage.too_new_a_driver(gpu, driver, matrix):
+        return f"{capability}; {last} is the last driver branch that supports it"
+    served = [candidate for candidate in others if coverage.code(candidate.build, gpu, matrix) is not None]
+    if served and driver is not None:
+        if coverage.too_old_a_driver(gpu, driver, matrix):
+            first = gpus.first_cuda_of_family(matrix, gpu.compute_capability)
+            return f"{capability}, a family that drivers know from CUDA {first} on"
+        if gpu.forward_compat is not True:
+            known = "not one of them" if gpu.forward_compat is False else "not known to be one of them"
+            return f"forward compatibility would do, but is for data-centre GPUs, and {gpu.name} is {known}"
+    known_code = {c for o in others for c in o.build.compute_capabilities or ()}
+    unknown = any(candidate.build.compute_capabilities is None for candidate in others)
+    ptx = {c for o in others for c in o.build.ptx or ()}
+    parts = [f"machine code for {_span(known_code)}" if known_code else "", f"PTX for {_span(ptx)}" if ptx else ""]
+    has = " and ".join(part for part in parts if part) or "no code that is known"
+    doubt = "; for some builds the list is not known, and does not count" if unknown else ""
+    return f"{capability}; the builds that meet the rest have {has}{'' if ptx else ' and no PTX'}{doubt}"
+
+
+def _about_driver(request: BuildRequest, others: Sequence[Candidate], matrix: Matrix) -> str:
+    driver = drivers.read_driver(matrix, request.driver or "0")
+    offers = f"offers CUDA {driver.driver_cuda}" if driver.driver_cuda else "offers a CUDA that is not known"
+    for gpu in request.gpus:
+        if coverage.too_new_a_driver(gpu, driver, matrix):
+            return f"branch {driver.branch} no longer supports {gpu.name}"
+    floors = {floor.version for c in others if (floor := floor_of(c, request.gpus, matrix)) is not None}
+    lowest = min(floors, key=versions.parse, default=None)
+    return f"it {offers}; the rest needs a driver of at least {lowest or 'an unknown version'}"
+
+
+def _span(values: Iterable[str | None], *, versions_: bool = True) -> str:
+    key: Callable[[str], object] = versions.parse if versions_ else str
+    ordered = sorted({value for value in values if value is not None}, key=key)  # type: ignore[arg-type]
+    if len(ordered) <= _LISTED:
+        return ", ".join(ordered) or "none"
+    return f"{ordered[0]} to {ordered[-1]}"
