@@ -16,6 +16,7 @@ from envsmith.model.matrix import (
     Matrix,
     MinorVersionFloor,
     Toolkit,
+    ToolkitArch,
     TorchBuild,
 )
 from envsmith.wire.facts import (
@@ -117,6 +118,7 @@ def small_matrix() -> Matrix:
             build("2.7.1", "cu128", ("7.5", "8.0", "8.6", "9.0", "10.0", "12.0"), ptx=("12.0",)),
             build("2.8.0", "cu126", kepler_on),
             build("2.8.0", "cu128", ("7.0", "7.5", "8.0", "8.6", "9.0", "10.0", "12.0")),
+            build("2.9.1", "cu130", ("8.0", "8.6", "9.0", "10.0", "12.0"), ptx=None, python_tags=("cp313",)),
         ),
         toolkits=tuple(
             Toolkit(cuda=cuda, native_driver_min=driver, bundled_driver=None, note="", **_ORIGIN)
@@ -142,7 +144,7 @@ def small_matrix() -> Matrix:
             product("GeForce GTX 1080 Ti", "6.1", forward_compat=False),
         ),
         compute_capabilities=(),
-        toolkit_archs=(),
+        toolkit_archs=(ToolkitArch("13.0", ("7.5", "8.0", "8.6", "9.0", "10.0", "12.0"), "", **_ORIGIN),),
         cudnn_archs=(),
         base_images=(),
         operating_systems=(),

@@ -8,8 +8,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from packaging.version import Version
-
 from envsmith import quoting
 from envsmith.model import fit, versions
 from envsmith.model.findings import Fix
@@ -17,6 +15,7 @@ from envsmith.model.matrix import DriverBranch, Matrix, TorchBuild
 from envsmith.wire.facts import DriverFacts, GpuFacts, HostFacts, PackageFacts, PythonFacts, TorchFacts
 
 TORCH_INDEX = "https://download.pytorch.org"
+_OFFERED = ("stable", "experimental", "legacy")
 _PLATFORMS = {"x86_64": "linux/amd64", "aarch64": "linux/arm64"}
 
 
@@ -72,23 +71,23 @@ def runs_here(build: TorchBuild, site: Site) -> bool:
 
 
 def builds_for(site: Site) -> list[TorchBuild]:
-    """Stable CUDA builds for this platform and Python that run here: newest release first, then newest CUDA."""
+    """CUDA builds for this platform and Python that run here: newest release first, then the better kept variant."""
     platform = _PLATFORMS.get(site.host.machine)
     tag = _python_tag(site.python)
     fitting = [
         build
         for build in site.matrix.torch_builds
-        if build.status == "stable"
+        if build.status in _OFFERED
         and build.platform == platform
         and (tag is None or tag in build.python_tags)
         and runs_here(build, site)
     ]
-    return sorted(fitting, key=_age, reverse=True)
+    return _newest_first(fitting)
 
 
 def nearest(builds: Iterable[TorchBuild], torch: str) -> TorchBuild | None:
     """Return the build that changes least: the same release, else the first later one, else the last earlier one."""
-    newest_first = sorted(builds, key=_age, reverse=True)
+    newest_first = _newest_first(builds)
     now = versions.parse(versions.public(torch))
     same = [build for build in newest_first if versions.parse(build.torch) == now]
     later = [build for build in newest_first if versions.parse(build.torch) > now]
@@ -184,5 +183,14 @@ def _python_tag(python: PythonFacts | None) -> str | None:
     return f"cp{major}{minor}" + ("t" if python.free_threaded else "")
 
 
-def _age(build: TorchBuild) -> tuple[Version, Version]:
-    return versions.parse(build.torch), versions.parse(build.wheel_cuda or "0")
+def _newest_first(builds: Iterable[TorchBuild]) -> list[TorchBuild]:
+    """By release, then stable variants before experimental ones, then by CUDA."""
+    return sorted(
+        builds,
+        key=lambda build: (
+            versions.parse(build.torch),
+            build.status == "stable",
+            versions.parse(build.wheel_cuda or "0"),
+        ),
+        reverse=True,
+    )

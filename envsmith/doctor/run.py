@@ -9,9 +9,9 @@ from typing import Any
 from envsmith.doctor.advice import Site
 from envsmith.doctor.catalogue import all_rules
 from envsmith.doctor.rule import MATRIX, SITE, CannotTell, Need, Rule
-from envsmith.model.findings import Diagnosis, Finding, Outcome
+from envsmith.model.findings import Diagnosis, Finding, Outcome, describe_gap
 from envsmith.model.matrix import Matrix
-from envsmith.wire.facts import Gap, Snapshot
+from envsmith.wire.facts import Snapshot
 
 # Facts of which a machine can really have none. Of all others None can only mean that nobody looked.
 _CAN_BE_NONE = {"driver", "torch", "container_toolkit"}
@@ -76,11 +76,6 @@ def _site(snapshot: Snapshot, matrix: Matrix) -> Site:
     if snapshot.host is None:
         raise _Skipped("host: not looked at")
     return Site(matrix, snapshot.host, snapshot.driver, snapshot.gpus, snapshot.python, snapshot.packages)
-
-
-def describe_gap(gap: Gap) -> str:
-    """One line that says which fact is missing and why."""
-    return f"{gap.fact}: {gap.reason}" + (f" ({gap.detail})" if gap.detail else "")
 
 
 def root_first(findings: Iterable[Finding]) -> tuple[Finding, ...]:

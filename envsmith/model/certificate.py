@@ -21,6 +21,14 @@ FAILED = "failed"
 
 
 @dataclass(frozen=True)
+class Verdict:
+    """What a run of checks amounts to: CERTIFIED, NOT_ON_GPU or FAILED, and why."""
+
+    status: str
+    reason: str
+
+
+@dataclass(frozen=True)
 class Subject:
     """What the certificate is about. digest: {"sha256": "<hex>"} of the image, or of a host's snapshot."""
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import IntEnum
 
+from envsmith.wire.facts import Gap
+
 
 class Severity(IntEnum):
     """Greater is worse."""
@@ -70,3 +72,8 @@ class Diagnosis:
     matrix_digest: str
     schema: int = 1
     kind: str = "diagnosis"
+
+
+def describe_gap(gap: Gap) -> str:
+    """One line that says which fact is missing and why."""
+    return f"{gap.fact}: {gap.reason}" + (f" ({gap.detail})" if gap.detail else "")

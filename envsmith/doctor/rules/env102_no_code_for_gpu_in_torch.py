@@ -40,10 +40,9 @@ def no_code_for_gpu_in_torch(
     """Yield one problem for each kind of GPU that the wheel does not serve."""
     if torch.wheel_cuda is None or not gpus:
         return
-    binary, ptx = _code_in(torch, torch_runtime, site)
-    for capability in site.capabilities:
-        if fit.code_for(capability, binary, ptx) is not None:
-            continue
+    binary, ptx, sure = _code_in(torch, torch_runtime, site)
+    lacking = [capability for capability in site.capabilities if fit.code_for(capability, binary, ptx) is None]
+    for capability in lacking:
         gpu = next(gpu for gpu in gpus if gpu.compute_capability == capability)
         yield Problem(
             f"torch {torch.version} has no code for {gpu.name} (compute capability {capability})",
@@ -53,18 +52,31 @@ def no_code_for_gpu_in_torch(
             ),
             _ways_out(site, torch.version, capability),
         )
+    served_by_ptx_only = [c for c in site.capabilities if fit.code_for(c, binary, ()) is None]
+    if not sure and served_by_ptx_only and not lacking:
+        raise CannotTell(f"no row of the matrix says for which capabilities torch {torch.version} has PTX")
 
 
 def _code_in(
     torch: TorchFacts, runtime: TorchRuntimeFacts | None, site: Site
-) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Machine code and PTX in the wheel, as it says itself or as its row does."""
+) -> tuple[tuple[str, ...], tuple[str, ...], bool]:
+    """Machine code and PTX in the wheel, as it says itself or as its row does, and whether the PTX is sure.
+
+    Where nobody has looked for PTX it is all that the wheel's toolkit can make: what is not even in that, is not
+    in the wheel.
+    """
     if runtime is not None and runtime.compute_capabilities:
-        return runtime.compute_capabilities, runtime.ptx
+        return runtime.compute_capabilities, runtime.ptx, True
     row = advice.build_of(site, torch)
-    if row is None or row.compute_capabilities is None or row.ptx is None:
+    if row is None or row.compute_capabilities is None:
         raise CannotTell(f"no row of the matrix says what torch {torch.version} has code for")
-    return row.compute_capabilities, row.ptx
+    if row.ptx is not None:
+        return row.compute_capabilities, row.ptx, True
+    cuda = versions.minor_of(row.wheel_cuda or "")
+    possible = next(
+        (arch.compute_capabilities for arch in site.matrix.toolkit_archs if arch.cuda_minor == cuda), ("0.0",)
+    )
+    return row.compute_capabilities, possible, False
 
 
 def _ways_out(site: Site, torch: str, capability: str) -> tuple[Fix, ...]:

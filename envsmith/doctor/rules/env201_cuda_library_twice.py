@@ -41,20 +41,25 @@ def cuda_library_twice(
     if loaded_libraries is None and libraries is None:
         raise CannotTell("libraries: not looked at")
     loaded = tuple(loaded_libraries or ())
-    for name in sorted({copy.name for copy in loaded}):
-        pair = _differing([copy for copy in loaded if copy.name == name])
+    for library in sorted({_library(copy) for copy in loaded}):
+        pair = _differing([copy for copy in loaded if _library(copy) == library])
         if pair:
             severity = Severity.ERROR if _same_major(pair) else Severity.WARNING
             yield _problem("loaded into one process", _evidence("loaded_libraries", loaded, pair), pair, env, severity)
     for copy in libraries or ():
         own = [wheel for wheel in libraries or () if wheel.name == copy.name and wheel.origin == "wheel"]
         pair = _differing([*own[:1], copy]) if copy.origin == "ld_library_path" else None
-        if pair and _same_major(pair) and not any(seen.name == copy.name for seen in loaded):
+        if pair and _same_major(pair) and not any(_library(seen) == copy.name for seen in loaded):
             evidence = _evidence("libraries", libraries or (), pair)
             yield _problem("that one process could load", evidence, pair, env, Severity.WARNING)
 
 
 Pair = tuple[LibraryFacts, LibraryFacts]
+
+
+def _library(copy: LibraryFacts) -> str:
+    """The library that a part belongs to: "cudnn" for "cudnn_ops"."""
+    return copy.name.partition("_")[0]
 
 
 def _differing(copies: list[LibraryFacts]) -> Pair | None:
@@ -84,9 +89,9 @@ def _evidence(fact: str, copies: tuple[LibraryFacts, ...], pair: Pair) -> tuple[
 def _problem(
     what: str, evidence: tuple[Evidence, ...], pair: Pair, env: tuple[EnvVar, ...] | None, severity: Severity
 ) -> Problem:
-    first, second = pair
+    releases = " and ".join(f"{copy.version} ({copy.origin})" for copy in pair)
     return Problem(
-        f"Two releases of {first.name} {what}: {first.version} ({first.origin}) and {second.version} ({second.origin})",
+        f"Two releases of {_library(pair[0])} {what}: {releases}",
         evidence,
         (_without_folders(pair, env),),
         severity,

@@ -78,5 +78,14 @@ def test_a_build_that_the_matrix_does_not_know_cannot_be_judged(version):
     assert (outcome.status, version in outcome.reason) == ("skipped", True)
 
 
+def test_where_nobody_looked_for_ptx_only_what_the_toolkit_cannot_make_is_sure():
+    wheel = torch("2.9.1+cu130")
+    volta, turing = gpu("Tesla V100-SXM2-16GB", "7.0"), gpu("Tesla T4", "7.5")
+    assert judge("ENV102", machine(torch=wheel, gpus=(volta,))).status == "found"
+    assert judge("ENV102", machine(torch=wheel, gpus=(volta, turing))).status == "found"
+    assert "PTX" in judge("ENV102", machine(torch=wheel, gpus=(turing,))).reason
+    assert judge("ENV102", machine(torch=wheel)).status == "clean"
+
+
 def test_another_platform_is_not_judged_by_this_ones_wheels():
     assert judge("ENV102", machine(host=host(machine="aarch64"), gpus=RTX_5090)).status == "skipped"

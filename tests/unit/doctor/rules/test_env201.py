@@ -35,6 +35,13 @@ def test_sublibraries_of_one_release_are_one_release():
     assert judge("ENV201", machine(loaded_libraries=tuple(parts))).status == "clean"
 
 
+def test_a_part_of_another_release_is_found():
+    part = library("cudnn_engines_tensor_ir", "9.23.0", "system", "/usr/lib/libcudnn_engines_tensor_ir.so.9.23.0")
+    finding = the_finding("ENV201", machine(loaded_libraries=(library("cudnn_ops", "9.20.0", "wheel"), part)))
+    assert finding.summary.startswith("Two releases of cudnn loaded")
+    assert "/usr/lib" in finding.fix.text
+
+
 def test_a_copy_on_ld_library_path_is_a_warning_with_the_path_without_it():
     env = variables(LD_LIBRARY_PATH="/usr/local/cuda/lib64/:/opt/my libs")
     finding = the_finding("ENV201", machine(libraries=(WHEEL, ON_PATH), env=env))

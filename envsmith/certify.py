@@ -1,0 +1,237 @@
+"""Certificates: issue one from a run of checks, write it, and verify one that somebody shows.
+
+A certificate is an in-toto Statement (v1). Its digest shows that a file was edited; it is no signature, and
+says nothing of who wrote it.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import replace
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from envsmith import files
+from envsmith.errors import EnvsmithError, UsageError, ValidationFailedError
+from envsmith.model.certificate import (
+    CERTIFIED,
+    FAILED,
+    NOT_ON_GPU,
+    PREDICATE_TYPE,
+    STATEMENT_TYPE,
+    Certificate,
+    Environment,
+    Predicate,
+    Skipped,
+    Subject,
+    Verdict,
+)
+from envsmith.model.check_run import CheckRun
+from envsmith.model.findings import describe_gap
+from envsmith.model.plan import Plan
+from envsmith.wire.encode import canonical_json, digest, to_plain
+from envsmith.wire.facts import Snapshot
+from envsmith.wire.results import CRASH, FAIL, PASS, SKIP, TIMEOUT, ValidationReport
+
+PREDICATE_SCHEMA = 1
+_BAD = (FAIL, TIMEOUT, CRASH)
+
+
+class EditedError(EnvsmithError):
+    """A certificate's content is not what its digest was taken of."""
+
+
+def judge(report: ValidationReport, *, complete: bool = True) -> Verdict:
+    """Say what a run of checks amounts to.
+
+    complete: every check was asked for. Only a complete run in which at least one GPU was there, every GPU
+    check passed and nothing failed is CERTIFIED; a check that was skipped certifies nothing.
+    """
+    bad = [result for result in report.results if result.status in _BAD]
+    if bad:
+        names = ", ".join(f"{result.id} ({result.status})" for result in bad)
+        return Verdict(FAILED, f"{len(bad)} of {len(report.results)} checks did not pass: {names}")
+    on_gpu = [result for result in report.results if result.needs_gpu]
+    skipped = [result for result in on_gpu if result.status != PASS]
+    if not on_gpu:
+        return Verdict(NOT_ON_GPU, "no check was run on a GPU")
+    if skipped:
+        return Verdict(NOT_ON_GPU, f"{skipped[0].id} was skipped: {skipped[0].message}")
+    if not complete:
+        return Verdict(NOT_ON_GPU, "only a part of the checks was asked for")
+    if not report.proved_compute_capabilities:
+        return Verdict(NOT_ON_GPU, "the checks do not say which GPU they ran on")
+    return Verdict(CERTIFIED, f"all {len(on_gpu)} GPU checks passed on {', '.join(_gpu_names(report.snapshot))}")
+
+
+def issue(
+    run: CheckRun,
+    *,
+    plan: Plan | None = None,
+    context_digest: str | None = None,
+    issued_at: datetime | None = None,
+) -> Certificate:
+    """Make the certificate of a run: of its image, or else of the machine's snapshot.
+
+    plan, context_digest: what the image was built from, if envsmith built it. issued_at: None = now.
+    """
+    report = run.report
+    snapshot_digest = digest(report.snapshot)
+    proved = report.proved_compute_capabilities if run.verdict.status == CERTIFIED else ()
+    predicate = Predicate(
+        verdict=run.verdict.status,
+        subject_kind="image" if run.image_digest else "host",
+        tool=report.tool,
+        issued_at=(issued_at or datetime.now(timezone.utc)).strftime("%Y-%m-%dT%H:%M:%SZ"),
+        seconds=report.seconds,
+        plan=plan,
+        plan_digest=digest(plan) if plan else None,
+        context_digest=context_digest,
+        matrix_digest=run.diagnosis.matrix_digest,
+        bundle_digest=report.bundle_digest,
+        snapshot_digest=snapshot_digest,
+        environment=_environment(report.snapshot),
+        checks=report.results,
+        findings=run.diagnosis.findings,
+        predicted_compute_capabilities=plan.compute_capabilities if plan else (),
+        proved_compute_capabilities=proved,
+        skipped=tuple(Skipped(result.id, result.message) for result in report.results if result.status == SKIP),
+        not_looked_at=tuple(describe_gap(gap) for gap in report.snapshot.gaps),
+        schema=PREDICATE_SCHEMA,
+    )
+    subject = Subject(run.subject, {"sha256": _hex(run.image_digest or snapshot_digest)})
+    unsealed = Certificate(subject=(subject,), predicate=predicate)
+    sealed = replace(predicate, statement_digest=_statement_digest(to_statement(unsealed)))
+    return replace(unsealed, predicate=sealed)
+
+
+def to_statement(certificate: Certificate) -> dict[str, Any]:
+    """The certificate as plain JSON data, with the key names of in-toto."""
+    return {
+        "_type": certificate.type,
+        "subject": to_plain(certificate.subject),
+        "predicateType": certificate.predicate_type,
+        "predicate": to_plain(certificate.predicate),
+    }
+
+
+def write(certificate: Certificate, path: Path) -> None:
+    """Write the certificate as one line of canonical JSON, whole or not at all. Raises UsageError."""
+    files.write_whole(path, canonical_json(to_statement(certificate)).encode("ascii") + b"\n")
+
+
+def verify(data: bytes, what: str, image_digest: str | None = None) -> Certificate:
+    """Read a certificate that somebody shows and hold it against itself, and against an image if one is given.
+
+    what: the input's name in errors. image_digest: "sha256:...".
+    Raises UsageError when it is no certificate of a schema that is known here, EditedError when its content was
+    changed after it was issued, and ValidationFailedError when it is not about that image.
+    """
+    statement = _read_json(data, what)
+    _require_known_schema(statement, what)
+    if statement["predicate"].get("statement_digest") != _statement_digest(statement):
+        raise EditedError(
+            f"{what} was edited: its content does not have the digest that it states",
+            "get the certificate again from where it was issued",
+        )
+    renamed = {
+        "type": statement["_type"],
+        "predicate_type": statement["predicateType"],
+        "subject": statement.get("subject"),
+        "predicate": statement["predicate"],
+    }
+    try:
+        certificate = msgspec.convert(renamed, Certificate)
+    except msgspec.ValidationError as error:
+        raise UsageError(f"{what} is not a usable certificate: {error}") from error
+    if image_digest is not None:
+        _require_subject(certificate, what, image_digest)
+    return certificate
+
+
+def _require_subject(certificate: Certificate, what: str, image_digest: str) -> None:
+    """Raise ValidationFailedError unless the certificate is about that very image."""
+    if certificate.predicate.subject_kind != "image":
+        raise ValidationFailedError(f"{what} certifies a host, not an image", "build and check the image to certify it")
+    certified = [subject.digest.get("sha256", "") for subject in certificate.subject]
+    if _hex(image_digest) not in certified:
+        raise ValidationFailedError(
+            f"{what} is about another image: it certifies sha256:{', sha256:'.join(certified)}, not {image_digest}",
+            "check this image with envsmith check --image and --certificate",
+        )
+
+
+def _require_known_schema(statement: dict[str, Any], what: str) -> None:
+    """Raise UsageError unless statement, predicate and schema are of kinds that are known here."""
+    predicate = statement.get("predicate")
+    schema = predicate.get("schema") if isinstance(predicate, dict) else None
+    for name, found, known in (
+        ("_type", statement.get("_type"), STATEMENT_TYPE),
+        ("predicateType", statement.get("predicateType"), PREDICATE_TYPE),
+        ("predicate.schema", schema, PREDICATE_SCHEMA),
+    ):
+        if found != known or isinstance(found, bool):
+            raise UsageError(
+                f"{what} is no certificate of a kind known here: {name} is {found!r}, not {known!r}",
+                "a newer envsmith may read it",
+            )
+
+
+def _read_json(data: bytes, what: str) -> dict[str, Any]:
+    """Parse strictly: UTF-8, no key twice, no NaN, an object at the top."""
+    try:
+        value = json.loads(
+            data.decode("utf-8"), object_pairs_hook=_no_key_twice, parse_float=_number, parse_constant=_number
+        )
+        to_plain(value)  # nested too deeply for us is caught here, too
+    except (ValueError, RecursionError) as error:
+        raise UsageError(f"{what} is not a certificate: it is not JSON ({error})") from error
+    if not isinstance(value, dict):
+        raise UsageError(f"{what} is not a certificate: its JSON is not an object")
+    return value
+
+
+def _no_key_twice(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    value = dict(pairs)
+    if len(value) != len(pairs):
+        raise ValueError("a key stands twice in one object")
+    return value
+
+
+def _number(text: str) -> float:
+    value = float(text)
+    if not math.isfinite(value):
+        raise ValueError(f"{text} is not a number of JSON, or too large")
+    return value
+
+
+def _statement_digest(statement: dict[str, Any]) -> str:
+    """Digest of a statement whose own digest is left empty."""
+    return digest({**statement, "predicate": {**statement["predicate"], "statement_digest": ""}})
+
+
+def _environment(snapshot: Snapshot) -> Environment:
+    """Versions as loaded: of torch and its libraries only if torch was really imported."""
+    runtime, driver = snapshot.torch_runtime, snapshot.driver
+    return Environment(
+        gpus=_gpu_names(snapshot),
+        driver=(driver.kernel_module_version or driver.library_version) if driver else None,
+        driver_cuda=driver.driver_cuda if driver else None,
+        torch=runtime.version if runtime else None,
+        wheel_cuda=runtime.wheel_cuda if runtime else None,
+        cudnn=runtime.cudnn if runtime else None,
+        nccl=runtime.nccl if runtime else None,
+        python=snapshot.python.version if snapshot.python else None,
+    )
+
+
+def _gpu_names(snapshot: Snapshot) -> tuple[str, ...]:
+    return tuple(f"{gpu.name} ({gpu.compute_capability or 'capability unknown'})" for gpu in snapshot.gpus or ())
+
+
+def _hex(value: str) -> str:
+    return value.removeprefix("sha256:")

@@ -1,0 +1,48 @@
+"""Files are written whole or not at all."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from envsmith import files
+from envsmith.errors import UsageError
+
+
+def test_a_file_is_replaced_whole_with_the_mode_of_the_umask(tmp_path):
+    path = tmp_path / "answer.json"
+    path.write_bytes(b"old and longer")
+    before = os.umask(0o027)
+    try:
+        files.write_whole(path, b"new")
+    finally:
+        os.umask(before)
+    assert path.read_bytes() == b"new"
+    assert path.stat().st_mode & 0o777 == 0o640
+    assert list(tmp_path.iterdir()) == [path]
+
+
+@pytest.mark.parametrize("where", ["missing/answer.json", "file/answer.json"])
+def test_what_cannot_be_written_is_one_clear_error(tmp_path, where):
+    (tmp_path / "file").write_bytes(b"")
+    with pytest.raises(UsageError, match=r"cannot write .*answer\.json"):
+        files.write_whole(tmp_path / where, b"new")
+
+
+def test_a_failed_rename_leaves_nothing_behind(tmp_path):
+    folder = tmp_path / "answer.json"
+    (folder / "full").mkdir(parents=True)
+    with pytest.raises(UsageError):
+        files.write_whole(folder, b"new")
+    assert list(tmp_path.iterdir()) == [folder]
+
+
+def test_a_full_disk_is_named_and_leaves_nothing_behind(tmp_path, monkeypatch):
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "fdopen", full)
+    with pytest.raises(UsageError, match="No space left on device"):
+        files.write_whole(tmp_path / "answer.json", b"new")
+    assert list(tmp_path.iterdir()) == []
