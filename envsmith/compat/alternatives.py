@@ -13,7 +13,7 @@ from envsmith.compat.candidates import Candidate
 from envsmith.compat.choose import solve
 from envsmith.compat.compose import floor_of
 from envsmith.compat.wishes import Wish, command_line, only, wishes_of
-from envsmith.model import fit
+from envsmith.model import fit, versions
 from envsmith.model.matrix import Matrix
 from envsmith.model.plan import Alternative
 from envsmith.model.request import BuildRequest
@@ -58,12 +58,27 @@ def neighbours(request: BuildRequest, chosen: Candidate, matrix: Matrix) -> tupl
         if plain is not None:
             text = f"torch {plain.build.torch}+{plain.build.variant}, which needs no forward compatibility"
             changes.append(_Change(text, _adopt(request, (w.TORCH, w.CUDA), plain, matrix), (0, 0)))
+    changes += _other_cudas(request, chosen, matrix)
+    return _answered(changes, matrix)
+
+
+def _other_cudas(request: BuildRequest, chosen: Candidate, matrix: Matrix) -> Iterator[_Change]:
+    """The same torch on other CUDAs; where torch was left open, also the newest torch of each other CUDA major."""
+    if request.cuda == pool.CPU:
+        return
     pinned = replace(request, torch=chosen.build.torch, cuda=None, exact=False)
-    others = [other for other in solve(pinned, matrix) if other.build.wheel_cuda != chosen.build.wheel_cuda]
-    for place, other in enumerate(nearest.one_of_each(others, lambda other: other.build.wheel_cuda)[:_OTHER_CUDAS]):
-        text = f"the same torch with CUDA {other.build.wheel_cuda} instead of {chosen.build.wheel_cuda}"
-        changes.append(_Change(text, _adopt(pinned, (w.CUDA,), other, matrix), (1, place)))
-    return _answered(changes, matrix) if request.cuda != pool.CPU else ()
+    free = solve(replace(request, cuda=None, exact=False), matrix) if request.torch is None else ()
+    others = [
+        *nearest.one_of_each(solve(pinned, matrix), lambda other: other.build.wheel_cuda),
+        *nearest.one_of_each(free, lambda other: versions.major(other.build.wheel_cuda or "0")),
+    ]
+    differing = [other for other in others if other.build.wheel_cuda != chosen.build.wheel_cuda]
+    for place, other in enumerate(differing[:_OTHER_CUDAS]):
+        floor = floor_of(other, request.gpus, matrix)
+        drivers = f", for drivers from {floor.version}" if floor else ""
+        how = ", by forward compatibility" if other.how == fit.FORWARD else drivers
+        text = f"CUDA {other.build.wheel_cuda} with torch {other.build.torch}{how}"
+        yield _Change(text, _adopt(pinned, (w.TORCH, w.CUDA), other, matrix), (1, place))
 
 
 def _groups(request: BuildRequest, conflict: Collection[Wish]) -> Iterator[list[tuple[Wish, ...]]]:
@@ -82,7 +97,7 @@ def _changes(request: BuildRequest, group: tuple[Wish, ...], matrix: Matrix) -> 
     cost = sum(_COST.index(option) for option in options)
     for place, candidate in enumerate(nearest.candidates(solve(freed, matrix), group, request, matrix)):
         changed = _adopt(freed, options, candidate, matrix)
-        text = ", ".join(_in_words(wish, changed, request) for wish in group)
+        text = ", ".join(_in_words(wish, changed, request, candidate) for wish in group)
         yield _Change(text, replace(changed, exact=request.exact), (place, cost))
     if options == (w.PLATFORM,) and not (request.cuda or request.gpus or request.driver or request.cudnn):
         yield _Change("the CPU build", replace(request, cuda=pool.CPU, variant="runtime"), (len(_COST), cost))
@@ -102,16 +117,19 @@ def _adopt(request: BuildRequest, options: Iterable[str], candidate: Candidate, 
     changed = request
     for option in options:
         changed = replace(changed, **values.get(option, {}))  # type: ignore[arg-type]  # all of them strings
-    if w.DRIVER in options and build.wheel_cuda is not None:
-        driver = nearest.driver_for(candidate, floor_of(candidate, request.gpus, matrix), request.gpus, matrix)
+    floor = floor_of(candidate, request.gpus, matrix)
+    if w.DRIVER in options and floor is not None:
+        driver = nearest.driver_for(floor, request.gpus, matrix)
         changed = replace(changed, driver=driver, driver_source="given")
     return changed
 
 
-def _in_words(wish: Wish, changed: BuildRequest, asked: BuildRequest) -> str:
+def _in_words(wish: Wish, changed: BuildRequest, asked: BuildRequest, candidate: Candidate) -> str:
     if wish.option == w.TORCH:
-        kept = f", keeping CUDA {asked.cuda}" if asked.cuda is not None and changed.cuda == asked.cuda else ""
-        return f"torch {changed.torch} instead of {wish.value}{kept}"
+        exact = pool.is_exact(candidate.build, asked)
+        verb = "keeping" if exact else f"on {candidate.build.wheel_cuda} for"
+        cuda = f", {verb} CUDA {asked.cuda}" if asked.cuda is not None and changed.cuda == asked.cuda else ""
+        return f"torch {changed.torch} instead of {wish.value}{cuda}"
     if wish.option == w.DRIVER:
         words = "" if changed.driver and changed.driver.isdigit() else " or newer"
         return f"driver {changed.driver}{words} instead of {wish.value}"

@@ -6,11 +6,12 @@ image, the way the driver runs it) follows from build, operating system and requ
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
 from packaging.specifiers import SpecifierSet
+from packaging.version import Version
 
 from envsmith.compat import coverage, drivers
 from envsmith.model import fit, versions
@@ -45,27 +46,30 @@ class Candidate:
 def candidates(request: BuildRequest, matrix: Matrix) -> Iterator[Candidate]:
     """Yield every candidate that meets all of the request, in matrix order."""
     systems = [row for row in matrix.operating_systems if request.os in (None, row.os)]
+    images = [row for row in matrix.base_images if (row.flavour == DEVEL) == (request.variant == DEVEL)]
     for build in matrix.torch_builds:
         if not all(test(build, request, matrix) for test in BUILD_TESTS):
             continue
         for how, forward in mechanisms(build, request, matrix):
-            for system in systems:
-                candidate = _complete(build, system, request, matrix, how, forward)
-                if candidate is not None:
-                    yield candidate
+            for image in base_images(build, images, request, forward):
+                system = next((row for row in systems if row.os == image.os), None)
+                if system is not None and _has_glibc(system, build):
+                    python, python_from = choose_python(build, system, request.python)
+                    toolkit_cuda = image.cuda if request.variant == DEVEL else None
+                    yield Candidate(build, system, python, python_from, image, toolkit_cuda, how, forward)
 
 
 # -- wishes about the build ------------------------------------------------------------------------------------------
 
 
-def runs_on_platform(build: TorchBuild, request: BuildRequest, matrix: Matrix) -> bool:
+def runs_on_platform(build: TorchBuild, request: BuildRequest, _matrix: Matrix) -> bool:
     """--platform."""
     if request.platform == ANY_PLATFORM:
         return build.platform.startswith("linux/")
     return build.platform == request.platform
 
 
-def is_the_torch(build: TorchBuild, request: BuildRequest, matrix: Matrix) -> bool:
+def is_the_torch(build: TorchBuild, request: BuildRequest, _matrix: Matrix) -> bool:
     """--torch."""
     return request.torch is None or torch_matches(request.torch, build.torch)
 
@@ -97,7 +101,7 @@ def is_exact(build: TorchBuild, request: BuildRequest) -> bool:
     return build.wheel_cuda == versions.minor_of(request.cuda)
 
 
-def is_offered(build: TorchBuild, request: BuildRequest, matrix: Matrix) -> bool:
+def is_offered(build: TorchBuild, request: BuildRequest, _matrix: Matrix) -> bool:
     """Builds that upstream does not advertise, or that nobody has seen, are for those who name them exactly."""
     return build.status in OFFERED or (
         request.torch == build.torch
@@ -106,17 +110,17 @@ def is_offered(build: TorchBuild, request: BuildRequest, matrix: Matrix) -> bool
     )
 
 
-def has_the_cudnn(build: TorchBuild, request: BuildRequest, matrix: Matrix) -> bool:
+def has_the_cudnn(build: TorchBuild, request: BuildRequest, _matrix: Matrix) -> bool:
     """--cudnn."""
     return request.cudnn is None or (build.cudnn is not None and versions.has_prefix(build.cudnn, request.cudnn))
 
 
-def has_the_python(build: TorchBuild, request: BuildRequest, matrix: Matrix) -> bool:
+def has_the_python(build: TorchBuild, request: BuildRequest, _matrix: Matrix) -> bool:
     """--python."""
     return request.python is None or request.python in pythons(build)
 
 
-def has_companions(build: TorchBuild, request: BuildRequest, matrix: Matrix) -> bool:
+def has_companions(build: TorchBuild, request: BuildRequest, _matrix: Matrix) -> bool:
     """--with."""
     return all(partners(build, name) for name in request.companions)
 
@@ -126,7 +130,7 @@ def has_code_for_gpus(build: TorchBuild, request: BuildRequest, matrix: Matrix) 
     return all(coverage.code(build, gpu, matrix) is not None for gpu in request.gpus)
 
 
-def driver_knows_gpus(build: TorchBuild, request: BuildRequest, matrix: Matrix) -> bool:
+def driver_knows_gpus(_build: TorchBuild, request: BuildRequest, matrix: Matrix) -> bool:
     """--driver with --gpu: a GPU too new or too old for the driver stays so whatever the build."""
     if request.driver is None:
         return True
@@ -170,26 +174,12 @@ def mechanisms(
 # -- what follows from build, operating system and request -----------------------------------------------------------
 
 
-def _complete(
-    build: TorchBuild,
-    system: OperatingSystem,
-    request: BuildRequest,
-    matrix: Matrix,
-    how: str | None,
-    forward: ForwardCompat | None,
-) -> Candidate | None:
-    if build.glibc_floor is not None and versions.parse(system.glibc) < versions.parse(build.glibc_floor):
-        return None
-    image = base_image(build, system.os, request, matrix, forward)
-    if image is None:
-        return None
-    python, python_from = choose_python(build, system, request.python)
-    toolkit_cuda = image.cuda if request.variant == DEVEL else None
-    return Candidate(build, system, python, python_from, image, toolkit_cuda, how, forward)
+def _has_glibc(system: OperatingSystem, build: TorchBuild) -> bool:
+    return build.glibc_floor is None or versions.parse(system.glibc) >= versions.parse(build.glibc_floor)
 
 
 def choose_python(build: TorchBuild, system: OperatingSystem, wanted: str | None) -> tuple[str, str]:
-    """Return (Python, "os" or "uv"): as wanted, else the system's own if the build has a wheel for it, else its newest."""
+    """Return (Python, "os" or "uv"): as wanted, else the system's own if there is a wheel for it, else the newest."""
     offered = pythons(build)
     if wanted is None:
         newest = max((tag for tag in offered if not tag.endswith("t")), key=versions.parse)
@@ -197,20 +187,19 @@ def choose_python(build: TorchBuild, system: OperatingSystem, wanted: str | None
     return wanted, "os" if wanted == system.python else "uv"
 
 
-def base_image(
-    build: TorchBuild, os: str, request: BuildRequest, matrix: Matrix, forward: ForwardCompat | None
-) -> BaseImage | None:
-    """The base image, None if there is none: the slim system, or the nvidia/cuda image that brings what is needed."""
+def base_images(
+    build: TorchBuild, images: Sequence[BaseImage], request: BuildRequest, forward: ForwardCompat | None
+) -> list[BaseImage]:
+    """The best base image of each system: the slim system, or the nvidia/cuda image that brings what is needed."""
     flavour = DEVEL if request.variant == DEVEL else "base" if forward is not None else "slim"
-    platforms = {build.platform}
-    fitting = [
-        row
-        for row in matrix.base_images
-        if (row.os, row.flavour) == (os, flavour)
-        and platforms <= set(row.platforms)
-        and (flavour == "slim" or _carries(row, build, request, forward))
-    ]
-    return max(fitting, key=lambda row: _image_rank(row, build), default=None)
+    best: dict[str, BaseImage] = {}
+    for image in images:
+        fits = image.flavour == flavour and build.platform in image.platforms
+        if fits and (flavour == "slim" or _carries(image, build, request, forward)):
+            rival = best.get(image.os)
+            if rival is None or _image_rank(image, build) > _image_rank(rival, build):
+                best[image.os] = image
+    return list(best.values())
 
 
 def _carries(image: BaseImage, build: TorchBuild, request: BuildRequest, forward: ForwardCompat | None) -> bool:
@@ -222,19 +211,14 @@ def _carries(image: BaseImage, build: TorchBuild, request: BuildRequest, forward
     return forward is None or (image.cuda_compat and versions.minor_of(image.cuda) == versions.minor_of(forward.cuda))
 
 
-def _image_rank(image: BaseImage, build: TorchBuild) -> tuple[bool, bool, object]:
+def _image_rank(image: BaseImage, build: TorchBuild) -> tuple[bool, bool, Version]:
     """Best last: without a second cuDNN; the toolkit that the wheel was built with; the newest patch."""
     return image.cudnn is None, image.cuda == build.wheel_toolkit, versions.parse(image.cuda or "0")
 
 
-@lru_cache(maxsize=512)
-def _python_of(tag: str) -> str:
-    return f"{tag[2]}.{tag[3:]}"
-
-
 def pythons(build: TorchBuild) -> tuple[str, ...]:
     """The Python versions that the build has wheels for: "3.11", "3.13t"."""
-    return tuple(_python_of(tag) for tag in build.python_tags)
+    return tuple(f"{tag[2]}.{tag[3:]}" for tag in build.python_tags)
 
 
 def partners(build: TorchBuild, name: str) -> tuple[str, ...]:

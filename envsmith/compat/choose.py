@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any
 
 from packaging.version import Version
@@ -12,30 +13,41 @@ from envsmith.model import fit, versions
 from envsmith.model.matrix import Matrix, TorchBuild
 from envsmith.model.request import BuildRequest
 
+# more than any CUDA major has had
+_MINORS_OF_A_MAJOR = 20
 
-def solve(request: BuildRequest, matrix: Matrix) -> list[Candidate]:
-    """Every candidate that meets the whole request, best first; empty if there is none."""
-    return sorted(pool.candidates(request, matrix), key=lambda candidate: _rank(candidate, request))
+
+@lru_cache(maxsize=1024)
+def solve(request: BuildRequest, matrix: Matrix) -> tuple[Candidate, ...]:
+    """Every candidate that meets the whole request, best first; empty if there is none.
+
+    Remembered, since an explanation asks for the same reduced requests again and again.
+    """
+    return tuple(sorted(pool.candidates(request, matrix), key=lambda candidate: _rank(candidate, request)))
 
 
 def _rank(candidate: Candidate, request: BuildRequest) -> tuple[Any, ...]:
     """Smallest is best.
 
     1. the CUDA asked for, over another; 2. a driver that runs it as it is, over forward compatibility that rests on an
-    unnamed GPU; 3. the newest torch; 4. no forward compatibility; 5. the nearest CUDA to the one asked for;
-    6. stable over legacy over experimental; 7. the newest CUDA; 8. the usual operating system.
+    unnamed GPU; 3. a base image without a second cuDNN; 4. for devel images ubuntu22.04, which has most of them;
+    5. the newest torch; 6. no forward compatibility; 7. the nearest CUDA to the one asked for; 8. stable over legacy
+    over experimental; 9. the newest CUDA; 10. the usual operating system.
     """
     build = candidate.build
     forward = candidate.how == fit.FORWARD
+    place = pool.OS_PREFERENCE[request.variant].index(candidate.os.os)
     return (
         not pool.is_exact(build, request),
         forward and not request.gpus,
+        candidate.image.cudnn is not None,
+        place if request.variant == pool.DEVEL else 0,
         _newest_first(versions.parse(build.torch)),
         forward,
         cuda_distance(build, request.cuda),
         _standing(build),
         _newest_first(versions.parse(build.wheel_cuda or "0")),
-        pool.OS_PREFERENCE[request.variant].index(candidate.os.os),
+        place,
     )
 
 
@@ -50,8 +62,8 @@ def _standing(build: TorchBuild) -> int:
 
 
 def cuda_distance(build: TorchBuild, requested_cuda: str | None) -> int:
-    """How many minors the build's CUDA is away from the one asked for; another major is further than any minor."""
+    """How far the build's CUDA is from the one asked for, in minors; an older major ends where a newer begins."""
     if requested_cuda in (None, pool.CPU) or build.wheel_cuda is None:
         return 0
     wheel, wanted = versions.parse(build.wheel_cuda).release, versions.parse(requested_cuda).release
-    return abs(wheel[0] - wanted[0]) * 100 + abs(wheel[1] - wanted[1])
+    return abs((wheel[0] - wanted[0]) * _MINORS_OF_A_MAJOR + wheel[1] - wanted[1])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 from envsmith import __version__
 from envsmith.compat import candidates as pool
@@ -24,7 +25,6 @@ def compose(request: BuildRequest, chosen: Candidate, alternatives: Sequence[Alt
     """Write the choice out as a Plan."""
     build = chosen.build
     driver = drivers.read_driver(matrix, request.driver) if request.driver else None
-    replaced = substitutions(request, chosen)
     plan = Plan(
         torch=build.torch,
         wheel=f"{build.torch}+{build.variant}",
@@ -51,7 +51,7 @@ def compose(request: BuildRequest, chosen: Candidate, alternatives: Sequence[Alt
         ptx=build.ptx,
         coverage=coverage_of(chosen, request.gpus, matrix),
         packages=packages(chosen, request.companions),
-        substitutions=replaced,
+        substitutions=substitutions(request, chosen),
         notes=notes.notes(request, chosen, driver, matrix),
         alternatives=tuple(alternatives),
         download_size_bytes=build.download_size_bytes,
@@ -60,8 +60,7 @@ def compose(request: BuildRequest, chosen: Candidate, alternatives: Sequence[Alt
         labels={},
         matrix_digest=matrix.digest,
     )
-    plan.labels.update(labels(plan))
-    return plan
+    return replace(plan, labels=labels(plan))
 
 
 def floor_of(chosen: Candidate, wished: Sequence[GpuWish], matrix: Matrix) -> DriverFloor | None:
@@ -106,7 +105,7 @@ def coverage_of(chosen: Candidate, wished: Sequence[GpuWish], matrix: Matrix) ->
     )
 
 
-def packages(chosen: Candidate, companions: Iterable[str]) -> tuple[Package, ...]:
+def packages(chosen: Candidate, companions: Sequence[str]) -> tuple[Package, ...]:
     """What uv installs, torch first. From an index of one variant the version carries the variant."""
     build = chosen.build
     index = PYPI if build.pypi_default else build.index_path
@@ -114,9 +113,8 @@ def packages(chosen: Candidate, companions: Iterable[str]) -> tuple[Package, ...
     # the aarch64 wheels of the companions carry no variant in their version
     companion_local = local if build.platform == "linux/amd64" else ""
     found = [Package("torch", f"{build.torch}{local}", index)]
-    for name in companions:
-        found.append(Package(name, f"{pool.partners(build, name)[-1]}{companion_local}", index))
-    if len(found) > 1 and build.numpy_majors == (1,):
+    found += [Package(name, f"{pool.partners(build, name)[-1]}{companion_local}", index) for name in companions]
+    if "torchvision" in companions and build.numpy_majors == (1,):
         found.append(Package("numpy", _LAST_NUMPY_1.get(chosen.python, _LAST_NUMPY_1_ELSE), PYPI))
     return tuple(found)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 
 from envsmith.compat import candidates as pool
 from envsmith.compat import coverage, drivers, gpus
@@ -52,7 +52,7 @@ def summary(clash: Sequence[Wish]) -> str:
     return f"no PyTorch build meets {', '.join(wishes[:-1])} and {wishes[-1]} together"
 
 
-def _without(request: BuildRequest, clash: Sequence[Wish], wish: Wish, matrix: Matrix) -> list[Candidate]:
+def _without(request: BuildRequest, clash: Sequence[Wish], wish: Wish, matrix: Matrix) -> tuple[Candidate, ...]:
     return solve(only(request, [other for other in clash if other != wish]), matrix)
 
 
@@ -63,18 +63,20 @@ def _reason(wish: Wish, request: BuildRequest, others: Sequence[Candidate], matr
     if wish.option == w.DRIVER:
         return _about_driver(request, others, matrix)
     builds = [candidate.build for candidate in others]
-    span = {
-        w.TORCH: f"the rest is met by torch {_span(build.torch for build in builds)}",
-        w.CUDA: f"the rest has builds for CUDA {_span(build.wheel_cuda for build in builds)}",
-        w.EXACT: f"a stand-in of the same CUDA major exists: {_span(build.wheel_cuda for build in builds)}",
-        w.CUDNN: f"the rest comes with cuDNN {_span(build.cudnn for build in builds)}",
-        w.PYTHON: f"the rest has wheels for Python {_span(_all_pythons(others))}",
-        w.OS: f"the rest exists on {_span((candidate.os.os for candidate in others), versions_=False)}",
-        w.VARIANT: "the rest exists as a runtime image; devel images build on nvidia/cuda, published for Ubuntu only",
-        w.PLATFORM: f"the rest exists for {_span((build.platform for build in builds), versions_=False)}",
-        w.WITH: f"the rest is met by torch {_span(build.torch for build in builds)}, which has no {wish.value}",
+    torches = _span(build.torch for build in builds)
+    cudas = _span(build.wheel_cuda for build in builds)
+    said = {
+        w.TORCH: f"torch {torches} would do",
+        w.CUDA: f"there are builds for CUDA {cudas}",
+        w.EXACT: f"without it, a build for CUDA {cudas} may stand in",
+        w.CUDNN: f"the builds come with cuDNN {_span(build.cudnn for build in builds)}",
+        w.PYTHON: f"there are wheels for Python {_span(_all_pythons(others))}",
+        w.OS: f"{_words(candidate.os.os for candidate in others)} would do",
+        w.VARIANT: "devel images build on nvidia/cuda, which is published for Ubuntu only; a runtime image would do",
+        w.PLATFORM: f"there are such builds for {_words(build.platform for build in builds)}",
+        w.WITH: f"torch {torches} would do, but has no {wish.value}",
     }
-    return span[wish.option]
+    return said[wish.option]
 
 
 def _all_pythons(others: Iterable[Candidate]) -> Iterable[str]:
@@ -100,8 +102,9 @@ def _about_gpu(gpu: GpuWish, others: Sequence[Candidate], request: BuildRequest,
     ptx = {c for o in others for c in o.build.ptx or ()}
     parts = [f"machine code for {_span(known_code)}" if known_code else "", f"PTX for {_span(ptx)}" if ptx else ""]
     has = " and ".join(part for part in parts if part) or "no code that is known"
-    doubt = "; for some builds the list is not known, and does not count" if unknown else ""
-    return f"{capability}; the builds that meet the rest have {has}{'' if ptx else ' and no PTX'}{doubt}"
+    no_ptx = "" if ptx else " and no PTX" + (" that is known of" if any(o.build.ptx is None for o in others) else "")
+    doubt = "; for some the list is not known, and does not count" if unknown else ""
+    return f"{capability}; the builds have {has}{no_ptx}{doubt}"
 
 
 def _about_driver(request: BuildRequest, others: Sequence[Candidate], matrix: Matrix) -> str:
@@ -115,9 +118,11 @@ def _about_driver(request: BuildRequest, others: Sequence[Candidate], matrix: Ma
     return f"it {offers}; the rest needs a driver of at least {lowest or 'an unknown version'}"
 
 
-def _span(values: Iterable[str | None], *, versions_: bool = True) -> str:
-    key: Callable[[str], object] = versions.parse if versions_ else str
-    ordered = sorted({value for value in values if value is not None}, key=key)  # type: ignore[arg-type]
-    if len(ordered) <= _LISTED:
-        return ", ".join(ordered) or "none"
-    return f"{ordered[0]} to {ordered[-1]}"
+def _span(values: Iterable[str | None]) -> str:
+    """Versions: all of a few, else the first and the last."""
+    ordered = sorted({value for value in values if value is not None}, key=versions.parse)
+    return ", ".join(ordered) if len(ordered) <= _LISTED else f"{ordered[0]} to {ordered[-1]}"
+
+
+def _words(values: Iterable[str]) -> str:
+    return ", ".join(sorted(set(values)))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import replace
-from itertools import chain
 
 from envsmith.compat import candidates as pool
 from envsmith.compat import gpus
@@ -27,7 +26,7 @@ def candidates(
     if not fitting:
         return []
     if len(changed) > 1:
-        return list(fitting[:1])
+        return [_nearest_to_all(fitting, changed, request, matrix)]
     wish = changed[0]
     if wish.option == w.TORCH:
         return _by_torch(fitting, wish.value, matrix)
@@ -53,50 +52,88 @@ def one_of_each(items: Iterable[Candidate], key: Callable[[Candidate], Hashable]
     return list(first.values())
 
 
+def _nearest_to_all(
+    fitting: Sequence[Candidate], changed: Sequence[Wish], request: BuildRequest, matrix: Matrix
+) -> Candidate:
+    """One candidate near to several wishes at once: each in turn counts for more than the next."""
+    options = {wish.option: wish.value for wish in changed}
+    if w.PYTHON in options:
+        fitting = [_with_nearest_python(candidate, options[w.PYTHON]) for candidate in fitting]
+
+    def gaps(candidate: Candidate) -> tuple[object, ...]:
+        asked = options.get(w.TORCH)
+        return (
+            _torch_gap(candidate.build.torch, asked, matrix) if asked else (),
+            cuda_distance(candidate.build, request.cuda) if w.CUDA in options else 0,
+            _python_gap(candidate.python, options[w.PYTHON]) if w.PYTHON in options else (),
+        )
+
+    return min(fitting, key=gaps)
+
+
+def _torch_range(wish: str, matrix: Matrix) -> tuple[str, str] | None:
+    """The oldest and newest release that the wish means; the wish itself if it is a version that does not exist."""
+    matching = sorted({b.torch for b in matrix.torch_builds if pool.torch_matches(wish, b.torch)}, key=versions.parse)
+    if matching:
+        return matching[0], matching[-1]
+    return None if pool.is_specifier(wish) else (wish, wish)
+
+
+def _torch_gap(torch: str, wish: str, matrix: Matrix) -> int:
+    """How many releases away, whichever way."""
+    bounds = _torch_range(wish, matrix)
+    if bounds is None or pool.torch_matches(wish, torch):
+        return 0
+    return min(_releases_between(torch, bound, matrix) for bound in bounds)
+
+
+def _releases_between(left: str, right: str, matrix: Matrix) -> int:
+    low, high = sorted((versions.parse(left), versions.parse(right)))
+    return sum(low <= versions.parse(torch) < high for torch in {build.torch for build in matrix.torch_builds})
+
+
 def _by_torch(fitting: Sequence[Candidate], wish: str, matrix: Matrix) -> list[Candidate]:
     """The nearest older and newer release, then the newest. Of one release the preferred candidate."""
-    # fitting is in order of preference for CUDA first: keep only those that honour it as well as the best does
     each = one_of_each(fitting, lambda candidate: candidate.build.torch)
-    matching = sorted({b.torch for b in matrix.torch_builds if pool.torch_matches(wish, b.torch)}, key=versions.parse)
-    if not matching and pool.is_specifier(wish):
+    bounds = _torch_range(wish, matrix)
+    if bounds is None:
         return each[:1]
-    low, high = (matching[0], matching[-1]) if matching else (wish, wish)
     newest = max(each, key=lambda candidate: versions.parse(candidate.build.torch))
-    found = _around(each, lambda candidate: candidate.build.torch, low, high)
+    found = _around(each, lambda candidate: candidate.build.torch, *bounds)
+    found.sort(key=lambda candidate: _torch_gap(candidate.build.torch, wish, matrix))
     return one_of_each([*found, newest], lambda candidate: candidate.build.torch)
 
 
 def _around(items: Sequence[Candidate], version: Callable[[Candidate], str], low: str, high: str) -> list[Candidate]:
-    """The item just below `low` and the one just above `high`, the closer first by the numbers that differ."""
+    """The item just below `low` and the one just above `high`, as far as there are any."""
     below = [item for item in items if versions.parse(version(item)) < versions.parse(low)]
     above = [item for item in items if versions.parse(version(item)) > versions.parse(high)]
-    pair = [
+    return [
         *([max(below, key=lambda item: versions.parse(version(item)))] if below else []),
         *([min(above, key=lambda item: versions.parse(version(item)))] if above else []),
     ]
-    return sorted(pair, key=lambda item: _gap(version(item), low))
-
-
-def _gap(left: str, right: str) -> tuple[int, ...]:
-    pairs = zip(chain(versions.parse(left).release, (0, 0, 0)), (*versions.parse(right).release, 0, 0, 0), strict=False)
-    return tuple(abs(a - b) for a, b in pairs)
 
 
 def _by_python(fitting: Sequence[Candidate], wanted: str) -> list[Candidate]:
-    """The candidate with the nearest Python: of the same kind (free-threaded or not), then the nearest minor."""
+    offers = [_with_nearest_python(candidate, wanted) for candidate in fitting]
+    return [min(offers, key=lambda candidate: _python_gap(candidate.python, wanted))]
 
-    def gap(python: str) -> tuple[bool, int]:
-        return python.endswith("t") != wanted.endswith("t"), abs(_minor(python) - _minor(wanted))
 
-    offers = [replace(c, python=min(pool.pythons(c.build), key=gap)) for c in fitting]
-    return [min(offers, key=lambda candidate: gap(candidate.python))]
+def _with_nearest_python(candidate: Candidate, wanted: str) -> Candidate:
+    offered = pool.pythons(candidate.build)
+    return replace(candidate, python=min(offered, key=lambda python: _python_gap(python, wanted)))
+
+
+def _python_gap(python: str, wanted: str) -> tuple[bool, int]:
+    """Of the same kind (free-threaded or not) first, then by minor."""
+    return python.endswith("t") != wanted.endswith("t"), abs(_minor(python) - _minor(wanted))
 
 
 def _minor(python: str) -> int:
     return int(python.rstrip("t").partition(".")[2])
 
 
-def driver_for(candidate: Candidate, floor: DriverFloor, wished: Iterable[GpuWish], matrix: Matrix) -> str:
-    """A driver that would run the candidate: its floor, or the last branch for a GPU that new drivers dropped."""
+def driver_for(floor: DriverFloor, wished: Iterable[GpuWish], matrix: Matrix) -> str:
+    """A driver that would do: the floor, or the last branch for a GPU that newer drivers have dropped."""
     last = [branch for gpu in wished if (branch := gpus.last_driver_branch(matrix, gpu)) is not None]
     return str(min(last)) if last else floor.version

@@ -112,8 +112,8 @@ def _first_driver(gpu: GpuWish, driver: Driver | None, matrix: Matrix) -> Iterat
     if versions.parse(driver.driver_cuda) < versions.parse(row.first_cuda):
         yield Note(
             "first-driver-unknown",
-            f"driver {driver.text} offers CUDA {driver.driver_cuda}, and CUDA {row.first_cuda} was the first for compute "
-            f"capability {gpu.compute_capability}: whether this driver knows {gpu.product or gpu.name} is not in the matrix",
+            f"driver {driver.text} offers CUDA {driver.driver_cuda}, and CUDA {row.first_cuda} was the first for "
+            f"{gpu.product or gpu.name} ({gpu.compute_capability}): whether it knows that GPU is not in the matrix",
         )
 
 
@@ -150,6 +150,8 @@ def _toolkit(request: BuildRequest, chosen: Candidate, matrix: Matrix) -> Iterat
     for gpu in request.gpus:
         if archs is not None and gpu.compute_capability not in archs.compute_capabilities:
             yield Note("toolkit-lacks-gpu", f"nvcc {toolkit} cannot compile for {gpu.name} ({gpu.compute_capability})")
+    if chosen.image.cudnn is not None:
+        yield Note("second-cudnn", f"{chosen.image.tag} brings a cuDNN of its own; torch loads the one in its wheels")
     if chosen.image.supported is not True:
         state = "no longer maintained by NVIDIA" if chosen.image.supported is False else "not in NVIDIA's own list"
         yield Note("image-unsupported", f"{chosen.image.image}:{chosen.image.tag} is {state}")

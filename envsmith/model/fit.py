@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import lru_cache
 
 from envsmith.model import versions
 from envsmith.model.matrix import ForwardCompat, GpuProduct, Matrix
@@ -29,6 +30,7 @@ class Code:
     by: str
 
 
+@lru_cache(maxsize=256)
 def _capability(text: str) -> tuple[int, int]:
     """(9, 0) for "9.0" and for the architecture-specific spelling "9.0a"."""
     major, _, minor = text.partition(".")
@@ -49,6 +51,7 @@ def code_for(gpu: str, compute_capabilities: Iterable[str], ptx: Iterable[str]) 
     return Code(PTX, max(virtual, key=_capability)) if virtual else None
 
 
+@lru_cache(maxsize=512)
 def native_floor(matrix: Matrix, cuda: str) -> str | None:
     """Lowest driver known to offer this CUDA minor ("12.4" or "12.4.1") natively; None = unknown."""
     minor = versions.minor_of(cuda)

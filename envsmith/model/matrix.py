@@ -270,3 +270,7 @@ class Matrix:
     host_compilers: tuple[HostCompiler, ...]
     known_bad: tuple[KnownBad, ...]
     digest: str
+
+    def __hash__(self) -> int:
+        """Cheap, so that look-ups over a matrix can be remembered by it."""
+        return hash(self.digest)

@@ -22,17 +22,20 @@ def is_version(text: str) -> bool:
     return True
 
 
+@lru_cache(maxsize=4096)
 def major(text: str) -> int:
     """Major number: 12 for "12.4.1"."""
     return parse(text).release[0]
 
 
+@lru_cache(maxsize=4096)
 def minor_of(text: str) -> str:
     """The first two numbers as text: "12.4" for "12.4.1"."""
     release = (*parse(text).release, 0)
     return f"{release[0]}.{release[1]}"
 
 
+@lru_cache(maxsize=4096)
 def has_prefix(version: str, prefix: str) -> bool:
     """Whether `version` begins with the numbers of `prefix`: 2.6.0 has prefix 2.6, 2.60.0 has not."""
     wanted = parse(prefix).release
