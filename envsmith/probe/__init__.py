@@ -9,8 +9,8 @@ from __future__ import annotations
 import os
 import sys
 import time
-from dataclasses import fields, is_dataclass, replace
-from typing import Any, Mapping, Sequence
+from dataclasses import replace
+from typing import Mapping, Sequence
 
 from envsmith.probe import driver_answers
 from envsmith.probe.child import ChildAnswers
@@ -23,10 +23,11 @@ from envsmith.probe.gpus import gpu_facts
 from envsmith.probe.host import host_facts
 from envsmith.probe.libraries import library_facts
 from envsmith.probe.limits import limit_facts
-from envsmith.probe.look import Look, printable
+from envsmith.probe.look import Look
 from envsmith.probe.packages import package_facts
 from envsmith.probe.pci import pci_facts
 from envsmith.probe.python import python_facts
+from envsmith.probe.strings import mapped, printable
 from envsmith.probe.toolkits import toolkit_facts
 from envsmith.probe.torch import torch_facts
 from envsmith.wire.facts import LibraryFacts, Snapshot
@@ -87,15 +88,5 @@ def add_driver(look: Look, snapshot: Snapshot, environ: Mapping[str, str], answe
         device_nodes=device_facts(look, answers.refused_nodes),
         gpus=gpu_facts(look, answers),
     )
-    clean: Snapshot = _printable(replace(full, gaps=tuple(look.gaps)))
+    clean: Snapshot = mapped(replace(full, gaps=tuple(look.gaps)), printable)
     return clean
-
-
-def _printable(value: Any) -> Any:
-    if isinstance(value, str):
-        return printable(value)
-    if isinstance(value, tuple):
-        return tuple(_printable(item) for item in value)
-    if is_dataclass(value) and not isinstance(value, type):
-        return replace(value, **{field.name: _printable(getattr(value, field.name)) for field in fields(value)})
-    return value

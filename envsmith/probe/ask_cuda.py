@@ -5,16 +5,14 @@ from __future__ import annotations
 import ctypes
 import os
 import uuid
-from typing import Any, Callable, Dict
 
+from envsmith.probe.child import Emit, Message
 from envsmith.wire.encode import to_plain
 from envsmith.wire.facts import GpuFacts
 
 _ECC_ENABLED = 32  # CUdevice_attribute values of cuda.h
 _COMPUTE_MAJOR = 75
 _COMPUTE_MINOR = 76
-
-Emit = Callable[[Dict[str, Any]], None]
 
 
 class _SymbolInfo(ctypes.Structure):
@@ -40,25 +38,25 @@ def loaded_path(library: ctypes.CDLL, symbol: str) -> str | None:
     return os.path.realpath(os.fsdecode(info.file_name))
 
 
-def ask_libcuda(emit: Emit) -> ctypes.CDLL | None:
-    """Send {"part": "libcuda"} with path, error and cuda_version; return the library if it could be loaded.
+def ask_libcuda(emit: Emit) -> tuple[ctypes.CDLL | None, str]:
+    """Send {"part": "libcuda"} with path, error and cuda_version; return the library, if it loads, and its path.
 
     `cuDriverGetVersion` does not need `cuInit`, so this neither touches a GPU nor wakes the driver.
     """
-    answer: dict[str, Any] = {"part": "libcuda", "path": None, "error": None, "cuda_version": None, "code": None}
+    answer: Message = {"part": "libcuda", "path": None, "error": None, "cuda_version": None, "code": None}
     try:
         library = ctypes.CDLL("libcuda.so.1")
     except OSError as error:
         answer["error"] = str(error)
         emit(answer)
-        return None
+        return None, ""
     answer["path"] = loaded_path(library, "cuDriverGetVersion")
     number = ctypes.c_int(0)
     answer["code"] = library.cuDriverGetVersion(ctypes.byref(number))
     if answer["code"] == 0 and number.value > 0:
         answer["cuda_version"] = cuda_version(number.value)
     emit(answer)
-    return library
+    return library, answer["path"] or ""
 
 
 def cuda_version(number: int) -> str:
@@ -66,14 +64,12 @@ def cuda_version(number: int) -> str:
     return f"{number // 1000}.{number % 1000 // 10}"
 
 
-def ask_cuda_devices(library: ctypes.CDLL, emit: Emit) -> None:
-    """Initialise CUDA; send {"part": "cuda"} with the result and, if it is good, {"part": "gpus"}."""
+def ask_cuda(library: ctypes.CDLL, emit: Emit, list_devices: bool) -> None:
+    """Initialise CUDA; send {"part": "cuda"} with the result and, if it is good and wanted, {"part": "gpus"}."""
     code = library.cuInit(0)
     emit({"part": "cuda", "code": code, "name": _error_name(library, code)})
-    if code != 0:
-        return
     count = ctypes.c_int(0)
-    if library.cuDeviceGetCount(ctypes.byref(count)) != 0:
+    if code != 0 or not list_devices or library.cuDeviceGetCount(ctypes.byref(count)) != 0:
         return
     gpus = [_device(library, index) for index in range(count.value)]
     emit({"part": "gpus", "gpus": to_plain([gpu for gpu in gpus if gpu is not None])})

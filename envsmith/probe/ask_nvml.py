@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import ctypes
-from typing import Any, Callable, Dict
+from typing import Any, Callable
 
 from envsmith.probe.ask_cuda import cuda_version, loaded_path
+from envsmith.probe.child import Emit, Message
 from envsmith.wire.encode import to_plain
 from envsmith.wire.facts import GpuFacts
-
-Emit = Callable[[Dict[str, Any]], None]
 
 
 def ask_nvml(emit: Emit) -> bool:
     """Send {"part": "nvml"} and, if NVML works, {"part": "gpus"}; return whether the GPUs were listed."""
-    answer: dict[str, Any] = {
+    answer: Message = {
         "part": "nvml", "path": None, "error": None, "absent": False, "driver_version": None, "cuda_version": None,
     }  # fmt: skip
     try:

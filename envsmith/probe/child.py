@@ -17,6 +17,7 @@ from typing import Any, Callable, Dict
 MESSAGES_LIMIT_BYTES = 4 * 1024 * 1024
 
 Message = Dict[str, Any]
+Emit = Callable[[Message], None]
 
 
 @dataclass(frozen=True)
@@ -34,7 +35,7 @@ class BoundedChild:
     The child starts at once and runs beside its parent until `answers` is called, which must happen exactly once.
     """
 
-    def __init__(self, work: Callable[[Callable[[Message], None]], None], limit_s: float) -> None:
+    def __init__(self, work: Callable[[Emit], None], limit_s: float) -> None:
         self._deadline = time.monotonic() + limit_s
         self._reader, writer = os.pipe()
         self._pid = os.fork()
@@ -86,7 +87,7 @@ class BoundedChild:
             time.sleep(0.001)
 
 
-def _run_child(work: Callable[[Callable[[Message], None]], None], writer: int, limit_s: float) -> None:
+def _run_child(work: Callable[[Emit], None], writer: int, limit_s: float) -> None:
     status = 1
     try:
         signal.signal(signal.SIGALRM, signal.SIG_DFL)

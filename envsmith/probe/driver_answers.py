@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
-from typing import Any, Sequence
+from typing import Sequence
 
-from envsmith.probe.child import BoundedChild, ChildAnswers, Message
+from envsmith.probe.child import BoundedChild, ChildAnswers, Emit, Message
+from envsmith.probe.parse.libraries import is_drivers_own
 from envsmith.wire.facts import GpuFacts
 
 # Without persistence mode each GPU is woken up first, which takes about a second a GPU
@@ -42,13 +43,15 @@ class DriverAnswers:
 def start(nodes: Sequence[str], limit_s: float = DRIVER_LIMIT_S) -> BoundedChild:
     """Start asking; `read` takes what `BoundedChild.answers` returns."""
 
-    def work(emit: Any) -> None:
+    def work(emit: Emit) -> None:
         emit({"part": "nodes", "refused": [node for node in nodes if _is_refused(node)]})
         from envsmith.probe import ask_cuda, ask_nvml
 
-        library = ask_cuda.ask_libcuda(emit)
-        if not ask_nvml.ask_nvml(emit) and library is not None:
-            ask_cuda.ask_cuda_devices(library, emit)
+        library, path = ask_cuda.ask_libcuda(emit)
+        listed = ask_nvml.ask_nvml(emit)
+        # cuInit takes a fifth of a second and more, so it is for machines where something is odd already
+        if library is not None and (not listed or not is_drivers_own(path)):
+            ask_cuda.ask_cuda(library, emit, list_devices=not listed)
 
     return BoundedChild(work, limit_s)
 

@@ -7,7 +7,7 @@ from typing import Mapping
 
 from envsmith.probe.look import Look
 from envsmith.probe.parse.ld_cache import cached_libraries
-from envsmith.probe.parse.libraries import driver_version
+from envsmith.probe.parse.libraries import COMPAT_FOLDERS, UNVERSIONED_DRIVER_FOLDERS, driver_version
 from envsmith.wire.facts import LibcudaFacts
 
 LD_CACHE_LIMIT_BYTES = 16 * 1024 * 1024
@@ -58,10 +58,10 @@ def _origin(look: Look, real: str, code: int | None) -> str:
     folders = real.split("/")[:-1]
     if code == _CUDA_ERROR_STUB_LIBRARY or "stubs" in folders:
         return "stub"
-    if "compat" in folders or "cuda-compat" in folders:
+    if COMPAT_FOLDERS.intersection(folders):
         return "compat"
-    if "wsl" in folders or "tegra" in folders:
-        return "driver"  # small files that hand on to the real one
+    if UNVERSIONED_DRIVER_FOLDERS.intersection(folders):
+        return "driver"
     try:
         size = os.stat(look.path(real)).st_size
     except OSError:

@@ -143,14 +143,6 @@ def collector(fact: str) -> Callable[[Callable[..., T]], Callable[..., T | None]
     return wrap
 
 
-def printable(text: str) -> str:
-    """Text that any JSON reader and any terminal takes: control characters and undecodable bytes become U+FFFD."""
-    if text.isprintable():
-        return text
-    clean = text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
-    return "".join(c if c.isprintable() or c in "\t\n" else "\ufffd" for c in clean)
-
-
 def _realpath_below(look: Look, absolute: str) -> str:
     seen = 0
     path = "/"

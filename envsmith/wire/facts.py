@@ -79,7 +79,7 @@ class DriverFacts:
     kernel_module_flavour: "open" or "proprietary".
     other_libcudas: copies that the loader does not take. nvml_error: NVML's words and code, such as
     "Driver/library version mismatch (18)". cuda_error: "803 CUDA_ERROR_SYSTEM_DRIVER_MISMATCH" and the like; cuInit
-    is tried only where NVML gave no list of GPUs.
+    is tried only where NVML gave no list of GPUs or libcuda is not the driver's own.
     """
 
     kernel_module_version: str | None

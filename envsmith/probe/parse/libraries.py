@@ -17,6 +17,11 @@ WHEEL_OF = {
     "cufft": "nvidia-cufft",
 }
 
+# folders of NVIDIA's package and of conda's
+COMPAT_FOLDERS = frozenset(("compat", "cuda-compat"))
+# WSL and Jetson: the driver's libcuda has no version in its name, and may be a small file that hands on to another
+UNVERSIONED_DRIVER_FOLDERS = frozenset(("wsl", "tegra"))
+
 # torch once bundled copies whose names carry eight hexadecimal digits: libcudart-d0da41ae.so.11.0
 _FILE = re.compile(r"lib({})(?:-[0-9a-f]{{8}})?\.so(?:\.(\d+(?:\.\d+)*))?".format("|".join(WHEEL_OF)))
 # cuDNN 8 and 9 consist of a small main library and others that it loads: libcudnn_ops.so.9
@@ -40,3 +45,11 @@ def driver_version(path: str) -> str | None:
     """The driver version at the end of a driver library's real path, such as libcuda.so.580.159.04."""
     found = _DRIVER_VERSION.search(path)
     return found.group(1) if found and path.endswith(found.group(0)) else None
+
+
+def is_drivers_own(path: str) -> bool:
+    """Whether a libcuda's real path is one where a driver puts it, rather than cuda-compat's or a stub's."""
+    folders = path.split("/")[:-1]
+    if UNVERSIONED_DRIVER_FOLDERS.intersection(folders):
+        return True
+    return driver_version(path) is not None and not COMPAT_FOLDERS.intersection(folders)
