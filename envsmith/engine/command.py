@@ -10,6 +10,7 @@ import tempfile
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import FrameType
+from typing import BinaryIO
 
 TIMED_OUT = 124
 _GRACE_S = 5.0
@@ -36,8 +37,16 @@ def capture(argv: Sequence[str], limit_s: float) -> tuple[int, str]:
     return done.returncode, done.stdout.decode("utf-8", "replace")
 
 
-def stream(argv: Sequence[str], on_line: Callable[[str], None], stdin: bytes, env: Mapping[str, str]) -> int:
+def stream(
+    argv: Sequence[str],
+    on_line: Callable[[str], None],
+    stdin: bytes,
+    env: Mapping[str, str],
+    stderr: BinaryIO | None = None,
+) -> int:
     """Run a long command, give each line of its output to `on_line`, and return its exit status.
+
+    stderr: where its errors go; None = they come as lines, too.
 
     The command has a session of its own, so Ctrl-C reaches envsmith alone, which ends the whole group and
     reaps it before KeyboardInterrupt goes on; so does SIGTERM and SIGHUP, and any error out of `on_line`.
@@ -50,7 +59,7 @@ def stream(argv: Sequence[str], on_line: Callable[[str], None], stdin: bytes, en
             list(argv),
             stdin=source,
             stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
+            stderr=subprocess.STDOUT if stderr is None else stderr,
             env=env,
             start_new_session=True,
         )
