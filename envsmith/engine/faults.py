@@ -10,7 +10,7 @@ from envsmith.errors import BuildFailedError, EnvsmithError, UsageError
 from envsmith.model.image import BuildEvent
 
 _LOG_TAIL_LINES = 20
-_BLOCK = re.compile(r"# --- block: (\S+)")
+_BLOCK = re.compile(r"# block: (\S+)")
 _SOURCE_LINE = re.compile(r"Dockerfile:(\d+)")
 _EXIT_CODE = re.compile(r"exit code: (\d+)$")
 _DISK_HINT = "free space where the engine keeps its images (docker system df; docker builder prune), then build again"
@@ -20,7 +20,7 @@ _DAEMON_GONE_HINT = "see why it stopped (journalctl -u docker), start it, and bu
 
 @dataclass(frozen=True)
 class _Fault:
-    """pattern: what Docker says (searched, any case). message may use the groups of the pattern by name."""
+    """pattern: what Docker says (searched, any case). message: {image} stands for the base image."""
 
     pattern: str
     message: str
@@ -44,13 +44,13 @@ _ENGINE_FAULTS = (
         "join the group that owns the socket (sudo usermod -aG docker $USER, then log in again), or use sudo",
     ),
     _Fault(
-        r"Cannot connect to the Docker daemon|FileNotFoundError\(2|ConnectionRefusedError|connection refused.*_ping"
-        r"|is the docker daemon running",
+        r"Cannot connect to the Docker daemon|is the docker daemon running|FileNotFoundError\(2|ConnectionRefusedError"
+        r"|Max retries exceeded.*(Errno 111|Connection refused)",
         "the Docker daemon is not running, or not where docker looks for it",
         "start it (sudo systemctl start docker), or see docker context ls and DOCKER_HOST",
     ),
     _Fault(
-        r"error during connect.*lookup (?P<name>\S+).*no such host|NameResolutionError|Failed to resolve '",
+        r"error during connect.*lookup \S+.*no such host|NameResolutionError|Failed to resolve '",
         "the host of the Docker daemon has no address",
         "see docker context ls and DOCKER_HOST",
     ),
@@ -66,43 +66,48 @@ _ENGINE_FAULTS = (
         _DAEMON_GONE,
         _DAEMON_GONE_HINT,
     ),
+)
+
+# Faults of getting a base image, looked for once BuildKit says that it was getting one.
+_PULLING = re.compile(
+    r"failed to resolve source metadata for (?P<image>\S+): |failed to (copy|do request)|httpReadSeeker"
+)
+_REACH_HINT = "see that the engine reaches its registry (docker pull), or load the base image first (docker load)"
+_PULL_FAULTS = (
     _Fault(
-        r"for (?P<image>\S+): .*(lookup (?P<host>\S+)(?: on \S+)?: (no such host|server misbehaving|Temporary failure)"
-        r"|lookup (?P<other>\S+).*(i/o timeout|connection refused))",
+        r"lookup \S+.*(no such host|server misbehaving|i/o timeout|connection refused|Temporary failure)",
         "the name of the registry of {image} could not be resolved: no network, or no DNS, at the engine",
-        "see that the engine reaches its registry (docker pull), or load the base image first (docker load)",
+        _REACH_HINT,
     ),
     _Fault(
-        r"(for (?P<image>\S+): )?.*(x509: certificate signed by unknown authority|failed to verify certificate)",
-        "the registry's certificate is not trusted by the Docker daemon",
+        r"x509: |failed to verify certificate",
+        "the certificate of the registry of {image} is not trusted by the Docker daemon",
         "put the company's CA in /etc/docker/certs.d/REGISTRY/ca.crt (--ca-bundle is for what runs inside the build)",
     ),
     _Fault(
-        r"for (?P<image>\S+): .*(dial tcp|i/o timeout|network is unreachable|TLS handshake timeout|proxyconnect)",
+        r"dial tcp|i/o timeout|network is unreachable|TLS handshake timeout|proxyconnect|tls: ",
         "the registry of {image} could not be reached from the engine",
-        "see that the engine reaches its registry (docker pull), or load the base image first (docker load)",
+        _REACH_HINT,
     ),
     _Fault(
-        r"(for (?P<image>\S+): )?.*(toomanyrequests|pull rate limit)",
-        "the registry refused the pull: too many pulls from here",
+        r"429 Too Many Requests|toomanyrequests|pull rate limit",
+        "the registry refused to give {image}: too many pulls from here",
         "log in (docker login), or wait",
     ),
     _Fault(
-        r"(?P<image>\S+): (failed to resolve source metadata.*: )?(pull access denied|not authorized|unauthorized"
-        r"|insufficient_scope|.*(denied: |403 Forbidden|401 Unauthorized))",
+        r"pull access denied|not authorized|unauthorized|insufficient_scope|denied: |403 Forbidden",
         "the registry refused to give {image}: it does not exist there, or needs a login",
         "see its name, and docker login",
     ),
     _Fault(
-        r"(?P<image>\S+): (failed to resolve source metadata.*: )?(not found|manifest unknown|no such image)"
-        r"|manifest for (?P<other>\S+) not found",
-        "the base image {image} does not exist in its registry",
-        "see its name and tag; an old nvidia/cuda image may have been withdrawn",
+        r"no match for platform in manifest|no matching manifest for",
+        "{image} does not exist for this platform",
+        "choose another --os or --platform",
     ),
     _Fault(
-        r"no match for platform in manifest|no matching manifest for",
-        "the base image does not exist for this platform",
-        "choose another --os or --platform",
+        r"not found|manifest unknown",
+        "{image} does not exist in its registry",
+        "see its name and tag; an old nvidia/cuda image may have been withdrawn",
     ),
 )
 
@@ -118,7 +123,7 @@ _STEP_HINTS = (
         "a certificate was not trusted inside the build: give your company's CA bundle with --ca-bundle PATH",
     ),
     (
-        r"Could not resolve|dns error|Temporary failure (in name )?resolv|Name or service not known",
+        r"Could not resolve|dns error|Temporary failure (in name )?resol|Name or service not known",
         "a name could not be resolved inside the build: see the engine's DNS, or set HTTPS_PROXY",
     ),
     (r"401 Unauthorized|403 Forbidden", "the package index refused access: see the credentials in --index-url"),
@@ -153,11 +158,11 @@ def container_fault(text: str) -> EnvsmithError | None:
 
 
 def engine_fault(text: str) -> BuildFailedError | None:
-    """The fault of the engine that the text tells of, or None."""
-    for fault in _ENGINE_FAULTS:
-        match = re.search(fault.pattern, text, re.IGNORECASE)
-        if match:
-            image = match.groupdict().get("image") or "the image"
+    """The fault of the engine, or of getting a base image, that the text tells of; else None."""
+    pulling = _PULLING.search(text)
+    image = (pulling["image"] if pulling else None) or "the base image"
+    for fault in (*_ENGINE_FAULTS, *(_PULL_FAULTS if pulling else ())):
+        if re.search(fault.pattern, text, re.IGNORECASE):
             return BuildFailedError(fault.message.format(image=image), fault.hint)
     return None
 
