@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from envsmith import resources
 from envsmith.compat.load import TABLES, load_matrix
 from envsmith.model.matrix import TorchBuild
 from envsmith.model.versions import major, minor_of, parse
@@ -74,6 +75,12 @@ def test_every_row_says_where_its_figures_are_from(table: Any) -> None:
         assert text.isascii(), row
         assert not re.search(r"(^|[\s(])/(work|tmp|home|root|opt)\b|file://|corpus|code index", text), row
         assert len(row.note) < 600, row
+
+
+def test_the_readme_lists_every_file_with_its_number_of_rows() -> None:
+    readme = (resources.data_dir("matrix") / "README.md").read_text("utf-8")
+    listed = {stem: int(count) for stem, count in re.findall(r"^\| `(\w+)\.json` \|[^|]*\| (\d+) \|", readme, re.M)}
+    assert listed == {table.stem: len(getattr(MATRIX, table.field)) for table in TABLES}
 
 
 # --- torch
