@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import platform as machine
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 from envsmith.compat.candidates import CPU
 from envsmith.compat.resolve import resolve
@@ -11,8 +12,6 @@ from envsmith.model import fit, versions
 from envsmith.model.matrix import Matrix
 from envsmith.model.plan import Note, Plan, Refusal
 from envsmith.model.request import BuildRequest, GpuWish
-from envsmith.probe.look import Look
-from envsmith.probe.parse.proc import kernel_module
 
 _HOST = "host"
 _DRIVER_FILE = "/proc/driver/nvidia/version"
@@ -52,6 +51,11 @@ def make_plan(request: BuildRequest, matrix: Matrix, host: HostGpus | None = Non
 
 def host_gpus() -> HostGpus:
     """Read the driver's version and the GPUs' names from /proc, in a few milliseconds and without NVML."""
+    if not Path(_DRIVER_FILE).exists():
+        return HostGpus()  # most machines that plan: they need not wait for the import of the probe
+    from envsmith.probe.look import Look
+    from envsmith.probe.parse.proc import kernel_module
+
     look = Look()
     text = look.text_or_none(_DRIVER_FILE)
     version = kernel_module(text)[0] if text is not None else None

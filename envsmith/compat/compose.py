@@ -100,9 +100,7 @@ def require_cuda_of(chosen: Candidate, wished: Sequence[GpuWish], matrix: Matrix
 def coverage_of(chosen: Candidate, wished: Sequence[GpuWish], matrix: Matrix) -> tuple[Coverage, ...]:
     """How each GPU is served."""
     found = ((gpu, coverage.code(chosen.build, gpu, matrix)) for gpu in wished)
-    return tuple(
-        Coverage(gpu.product or gpu.name, gpu.compute_capability, code.how, code.by) for gpu, code in found if code
-    )
+    return tuple(Coverage(gpu.name, gpu.compute_capability, code.how, code.by) for gpu, code in found if code)
 
 
 def packages(chosen: Candidate, companions: Sequence[str]) -> tuple[Package, ...]:

@@ -89,7 +89,7 @@ def _driver(driver: Driver | None, chosen: Candidate) -> Iterator[Note]:
 def _gpu(gpu: GpuWish, chosen: Candidate, driver: Driver | None, matrix: Matrix) -> Iterator[Note]:
     build = chosen.build
     found = coverage.code(build, gpu, matrix)
-    name = gpu.product or gpu.name
+    name = gpu.name
     if found is not None and found.how == fit.PTX:
         yield Note(
             "ptx-coverage",
@@ -113,7 +113,7 @@ def _first_driver(gpu: GpuWish, driver: Driver | None, matrix: Matrix) -> Iterat
         yield Note(
             "first-driver-unknown",
             f"driver {driver.text} offers CUDA {driver.driver_cuda}, and CUDA {row.first_cuda} was the first for "
-            f"{gpu.product or gpu.name} ({gpu.compute_capability}): whether it knows that GPU is not in the matrix",
+            f"{gpu.name} ({gpu.compute_capability}): whether it knows that GPU is not in the matrix",
         )
 
 
