@@ -9,6 +9,7 @@ import tempfile
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -19,6 +20,7 @@ from envsmith.engine.endpoint import connect, current_endpoint
 from envsmith.engine.facts import engine_info, image_store
 from envsmith.engine.faults import build_fault, connection_fault, container_fault, no_buildx, no_docker
 from envsmith.engine.progress import PlainProgress, RawJsonProgress
+from envsmith.engine.steps import blocks_of_steps
 from envsmith.engine.uv_folder import uv_folder
 from envsmith.errors import UsageError
 from envsmith.model.image import BuildEvent, BuildOptions, BuiltImage, ContainerRun, EngineInfo, RenderedContext
@@ -146,9 +148,13 @@ def _run_build(
     progress = (RawJsonProgress if rawjson else PlainProgress)(command.secrets)
     logs: dict[str, deque[str]] = {}
     failures: list[BuildEvent] = []
+    blocks = blocks_of_steps(context.dockerfile)
+
+    def with_block(event: BuildEvent) -> BuildEvent:
+        return replace(event, block=blocks[event.number - 1]) if event.number and event.total == len(blocks) else event
 
     def follow(line: str) -> None:
-        for event in progress.feed(line):
+        for event in map(with_block, progress.feed(line)):
             if event.kind == "log":
                 logs.setdefault(event.step_id, deque(maxlen=_STEP_LOG_LINES)).append(event.text)
             elif event.kind == "failed" and "context canceled" not in event.text:
@@ -162,4 +168,4 @@ def _run_build(
     if status != 0:
         failed = failures[-1] if failures else None
         log = logs.get(failed.step_id, ()) if failed else ()
-        raise build_fault(status, progress.tail, failed, tuple(log), context.dockerfile)
+        raise build_fault(status, progress.tail, failed, tuple(log))

@@ -10,8 +10,6 @@ from envsmith.errors import BuildFailedError, EnvsmithError, UsageError
 from envsmith.model.image import BuildEvent
 
 _LOG_TAIL_LINES = 20
-_BLOCK = re.compile(r"# block: (\S+)")
-_SOURCE_LINE = re.compile(r"Dockerfile:(\d+)")
 _EXIT_CODE = re.compile(r"exit code: (\d+)$")
 _DISK_HINT = "free space where the engine keeps its images (docker system df; docker builder prune), then build again"
 _DAEMON_GONE = "the Docker daemon went away in the middle of the work"
@@ -176,7 +174,7 @@ def connection_fault(error: Exception, endpoint: str) -> BuildFailedError:
 
 
 def build_fault(
-    exit_status: int, tail: Sequence[str], failed: BuildEvent | None, log: Sequence[str], dockerfile: str
+    exit_status: int, tail: Sequence[str], failed: BuildEvent | None, log: Sequence[str]
 ) -> BuildFailedError:
     """Why `docker buildx build` ended with this status.
 
@@ -185,12 +183,12 @@ def build_fault(
     words = "\n".join(tail)
     ran = failed is not None and _EXIT_CODE.search(failed.text) is not None
     if failed is not None and ran:
-        return _failing_step(failed, log, words, dockerfile)
+        return _failing_step(failed, log)
     known = engine_fault(words) or (engine_fault(failed.text) if failed else None)
     if known:
         return known
     if failed is not None:
-        return _failing_step(failed, log, words, dockerfile)
+        return _failing_step(failed, log)
     said = [line for line in tail if line.strip()]
     message = said[-1].removeprefix("ERROR: ") if said else "it said nothing"
     return BuildFailedError(
@@ -198,9 +196,8 @@ def build_fault(
     )
 
 
-def _failing_step(failed: BuildEvent, log: Sequence[str], words: str, dockerfile: str) -> BuildFailedError:
-    block = _block_of(words, dockerfile)
-    where = f" of the block {block!r}" if block else ""
+def _failing_step(failed: BuildEvent, log: Sequence[str]) -> BuildFailedError:
+    where = f" of the block {failed.block!r}" if failed.block else ""
     code = _EXIT_CODE.search(failed.text)
     how = f"exit status {code[1]}" if code else failed.text
     step = failed.step if len(failed.step) <= 100 else failed.step[:100] + " ..."
@@ -209,12 +206,3 @@ def _failing_step(failed: BuildEvent, log: Sequence[str], words: str, dockerfile
     hint = next((hint for pattern, hint in _STEP_HINTS if re.search(pattern, output, re.IGNORECASE)), "")
     shown = tuple(line for line in log if line.strip())[-_LOG_TAIL_LINES:]
     return BuildFailedError(f"{place}{where} failed ({how}): {step}", hint, shown)
-
-
-def _block_of(words: str, dockerfile: str) -> str | None:
-    """The template block that the failing line of the Dockerfile came from; None when it is not known."""
-    source = _SOURCE_LINE.search(words)
-    if source is None:
-        return None
-    before = dockerfile.splitlines()[: int(source[1])]
-    return next((match[1] for line in reversed(before) if (match := _BLOCK.match(line))), None)

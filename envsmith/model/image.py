@@ -61,6 +61,7 @@ class BuildEvent:
     "progress" (text: what is being moved; current_bytes, total_bytes, None = unknown).
     step: what the engine calls the step, "RUN uv pip install ..."; step_id tells steps of one name apart.
     number, total: its place among the numbered steps of the Dockerfile, None for the engine's own steps.
+    block: the template block that a numbered step came from, "" where that is not known.
     seconds: how long the step took, for "finished" and "failed".
     """
 
@@ -73,6 +74,7 @@ class BuildEvent:
     current_bytes: int | None = None
     total_bytes: int | None = None
     seconds: float | None = None
+    block: str = ""
 
 
 @dataclass(frozen=True)

@@ -39,7 +39,7 @@ def test_every_recorded_fault_is_expected() -> None:
 @pytest.mark.parametrize("name", sorted(SAID))
 def test_one_message_for_each_fault(name: str) -> None:
     tail = (RECORDED / f"{name}.txt").read_text(encoding="utf-8").splitlines()
-    fault = build_fault(1, tail, None, (), "FROM scratch")
+    fault = build_fault(1, tail, None, ())
     assert fault.message == SAID[name]
     assert fault.exit_status == 4
     assert fault.hint
@@ -65,34 +65,26 @@ def test_an_unknown_error_of_the_engine_is_quoted() -> None:
     assert engine_fault("something new") is None
     fault = connection_fault(RuntimeError("something new"), "tcp://h:1")
     assert fault.message == "the Docker engine at tcp://h:1 answered with an error: something new"
-    fault = build_fault(9, ["one", "ERROR: two", ""], None, (), "")
+    fault = build_fault(9, ["one", "ERROR: two", ""], None, ())
     assert fault.message == "docker buildx build failed (exit status 9): two"
     assert fault.log_tail == ("one",)
 
 
-DOCKERFILE = """FROM debian
-# block: apt
-RUN apt-get update
-# block: torch
-RUN --mount=type=cache,target=/c \\
-    uv pip install torch
-RUN true
-"""
-
-
-def failed(text: str = 'process "/bin/sh -c x" did not complete successfully: exit code: 2') -> BuildEvent:
-    return BuildEvent("failed", "sha256:1", "RUN uv pip install torch", 4, 9, text)
+def failed(
+    text: str = 'process "/bin/sh -c x" did not complete successfully: exit code: 2', block: str = "torch"
+) -> BuildEvent:
+    return BuildEvent("failed", "sha256:1", "RUN uv pip install torch", 4, 9, text, block=block)
 
 
 def test_a_failing_step_names_its_block_and_shows_its_last_lines() -> None:
     log = [f"line {number}" for number in range(50)]
-    fault = build_fault(1, ["Dockerfile:5", "ERROR: failed to solve: process"], failed(), log, DOCKERFILE)
+    fault = build_fault(1, ["Dockerfile:5", "ERROR: failed to solve: process"], failed(), log)
     assert fault.message == "step 4/9 of the block 'torch' failed (exit status 2): RUN uv pip install torch"
     assert fault.log_tail == tuple(log[-20:])
 
 
-def test_the_block_is_left_out_when_the_line_is_not_known() -> None:
-    fault = build_fault(1, ["ERROR: failed to solve"], failed(), ["x"], DOCKERFILE)
+def test_the_block_is_left_out_when_it_is_not_known() -> None:
+    fault = build_fault(1, ["ERROR: failed to solve"], failed(block=""), ["x"])
     assert fault.message == "step 4/9 failed (exit status 2): RUN uv pip install torch"
 
 
@@ -109,18 +101,18 @@ def test_the_block_is_left_out_when_the_line_is_not_known() -> None:
     ],
 )
 def test_a_known_cause_in_the_output_of_a_step_becomes_its_hint(line: str, hint: str) -> None:
-    fault = build_fault(1, ["Dockerfile:5"], failed(), ["before", line], DOCKERFILE)
+    fault = build_fault(1, ["Dockerfile:5"], failed(), ["before", line])
     assert hint in fault.hint
     assert line in fault.log_tail
 
 
 def test_what_ran_inside_a_step_is_not_taken_for_the_engine() -> None:
-    fault = build_fault(1, ["Dockerfile:5", "Cannot connect to the Docker daemon"], failed(), (), DOCKERFILE)
+    fault = build_fault(1, ["Dockerfile:5", "Cannot connect to the Docker daemon"], failed(), ())
     assert fault.message.startswith("step 4/9 of the block 'torch' failed")
 
 
 def test_a_full_disk_between_the_steps_is_a_fault_of_the_engine() -> None:
-    fault = build_fault(1, ["ERROR: x"], failed("write /var/lib/x.db: no space left on device"), (), DOCKERFILE)
+    fault = build_fault(1, ["ERROR: x"], failed("write /var/lib/x.db: no space left on device"), ())
     assert fault.message == SAID["disk-full-engine"]
 
 
