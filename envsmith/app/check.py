@@ -98,7 +98,8 @@ def check_host(python: str | None, options: CheckOptions, on_event: Callable[[Ch
         path.write_bytes(bundle())
         command = [str(chosen), str(path), *options.arguments()]
         status = stream(command, reader.feed, b"", os.environ, stderr=errors)
-        errors.seek(-min(errors.tell(), _STDERR_BYTES_MAX), os.SEEK_CUR)
+        size = errors.seek(0, os.SEEK_END)
+        errors.seek(max(0, size - _STDERR_BYTES_MAX))
         for line in errors.read().decode("utf-8", "replace").splitlines():
             reader.add_stray(line)
     report = _report(reader, str(chosen), f"exit status {status}", options)

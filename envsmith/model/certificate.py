@@ -6,6 +6,7 @@ Field names of Statement, Subject and their JSON spelling follow the in-toto att
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 from envsmith.model.findings import Finding
 from envsmith.model.plan import Plan
@@ -96,3 +97,12 @@ class Certificate:
     predicate: Predicate
     predicate_type: str = PREDICATE_TYPE
     type: str = STATEMENT_TYPE
+
+
+@dataclass(frozen=True)
+class CertificateDocument:
+    """What `certificate show --format json` prints: the statement with the key names of in-toto."""
+
+    statement: dict[str, Any]
+    schema: int = 1
+    kind: str = "certificate"

@@ -1,0 +1,76 @@
+"""`envsmith certificate`: show one, and verify one."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from envsmith.cli.request import FormatOption, output_format
+from envsmith.errors import UsageError, ValidationFailedError
+from envsmith.model.certificate import CERTIFIED, FAILED, Certificate, CertificateDocument
+
+app = typer.Typer(help="Show or verify a certificate.", no_args_is_help=True)
+
+FileArgument = Annotated[Path, typer.Argument(help="The certificate's file.", metavar="FILE")]
+_DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
+
+
+@app.command()
+def show(file: FileArgument, output: FormatOption = "text") -> int:
+    """Print what a certificate says, once its content is what was issued."""
+    as_json = output_format(output) == "json"
+    certificate = _read(file, None)
+    if as_json:
+        from envsmith.certify import to_statement
+        from envsmith.report.documents import print_json
+
+        print_json(CertificateDocument(to_statement(certificate)))
+    else:
+        from envsmith.report.certificate_text import print_certificate
+
+        print_certificate(certificate)
+    return 0
+
+
+@app.command()
+def verify(
+    file: FileArgument,
+    image: Annotated[str | None, typer.Option(help="The image it must be about: a name, or sha256:...")] = None,
+    require_gpu: Annotated[bool, typer.Option("--require-gpu", help="Exit 5 unless it certifies a GPU.")] = False,
+) -> int:
+    """Hold a certificate against itself, and against an image.
+
+    Exit status: 0 it holds; 1 the file was edited; 2 it is no certificate of a kind known here; 5 it is about
+    another image, or about checks that failed.
+    """
+    certificate = _read(file, _digest_of(image) if image is not None else None)
+    verdict = certificate.predicate.verdict
+    if verdict == FAILED or (require_gpu and verdict != CERTIFIED):
+        raise ValidationFailedError(f"{file} was not edited, and it says: {verdict}", "see envsmith certificate show")
+    from envsmith.report.certificate_text import print_verified
+
+    print_verified(certificate, against_image=image)
+    return 0
+
+
+def _read(file: Path, image_digest: str | None) -> Certificate:
+    from envsmith.certify import verify as verify_data
+
+    try:
+        data = file.read_bytes()
+    except OSError as error:
+        raise UsageError(f"cannot read certificate {file}: {error.strerror}") from error
+    return verify_data(data, str(file), image_digest)
+
+
+def _digest_of(image: str) -> str:
+    """The digest of an image; one that is a digest itself needs no engine."""
+    if _DIGEST.fullmatch(image):
+        return image
+    from envsmith.engine.docker import DockerEngine
+
+    with DockerEngine() as engine:
+        return engine.inspect(image).digest

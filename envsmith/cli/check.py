@@ -1,0 +1,131 @@
+"""`envsmith check`: what is wrong here, or in an image, and what works."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from envsmith.cli.request import FormatOption, output_format
+from envsmith.errors import UsageError
+
+if TYPE_CHECKING:
+    from envsmith.app.check import CheckOptions
+    from envsmith.model.check_run import CheckRun
+
+_IDS = "ID; several times for several."
+
+
+def check(
+    python: Annotated[
+        str | None,
+        typer.Option(help="Interpreter, or folder of an environment. Default: the active one, else one with torch."),
+    ] = None,
+    image: Annotated[str | None, typer.Option(help="Check inside a container of this image instead.")] = None,
+    snapshot: Annotated[Path | None, typer.Option(help="Judge this saved snapshot; look at and run nothing.")] = None,
+    facts: Annotated[bool, typer.Option("--facts", help="Only look; run no check.")] = False,
+    only: Annotated[list[str] | None, typer.Option(help=f"Run only the check with this {_IDS}")] = None,
+    skip: Annotated[list[str] | None, typer.Option(help=f"Leave out the check with this {_IDS}")] = None,
+    require_gpu: Annotated[
+        bool, typer.Option("--require-gpu", help="Exit 5 unless GPU checks ran and passed.")
+    ] = False,
+    certificate: Annotated[Path | None, typer.Option(help="Write the certificate to this file.")] = None,
+    save_snapshot: Annotated[Path | None, typer.Option(help="Write what was seen to this file, as JSON.")] = None,
+    output: FormatOption = "text",
+) -> int:
+    """Find what is wrong with a PyTorch + CUDA environment, and prove on the GPU what works.
+
+    Exit status: 0 good, or nothing to run on a GPU; 1 findings that are errors; 5 a check failed.
+    """
+    as_json = output_format(output) == "json"
+    _refuse_contradictions(
+        {"--python": python, "--image": image, "--snapshot": snapshot},
+        {"--snapshot": snapshot, "--facts": facts},
+        {"--certificate": certificate, "--require-gpu": require_gpu, "--only": only, "--skip": skip},
+    )
+    for path in (certificate, save_snapshot):
+        _require_writable(path)
+    from envsmith.app.check import CheckOptions, exit_status
+
+    options = CheckOptions(facts_only=facts, only=tuple(only or ()), skip=tuple(skip or ()))
+    run = _judge_file(snapshot) if snapshot else _run(python, image, options)
+    run = _write(run, certificate, save_snapshot)
+    _print(run, as_json)
+    return exit_status(run, require_gpu=require_gpu)
+
+
+def _refuse_contradictions(
+    sources: dict[str, object], not_run: dict[str, object], need_a_run: dict[str, object]
+) -> None:
+    """Raise UsageError for two sources at once, and for options that need checks where none is run."""
+    given = [name for name, value in sources.items() if value is not None]
+    if len(given) > 1:
+        raise UsageError(f"{' and '.join(given)} exclude each other", "name one thing to check")
+    without = [name for name, value in not_run.items() if value]
+    if len(without) > 1:
+        raise UsageError(f"{' and '.join(without)} exclude each other", "a saved snapshot holds its facts already")
+    in_vain = [name for name, value in need_a_run.items() if value]
+    if without and in_vain:
+        raise UsageError(f"{in_vain[0]} needs checks to be run, and {without[0]} runs none", f"leave out {without[0]}")
+
+
+def _require_writable(path: Path | None) -> None:
+    """Raise UsageError before minutes of checks rather than after them."""
+    import os
+
+    if path is None:
+        return
+    if path.is_dir() or not os.access(path.parent, os.W_OK):
+        what = "it is a folder" if path.is_dir() else f"the folder {path.parent} does not exist or is not writable"
+        raise UsageError(f"cannot write {path}: {what}", "name a file in a writable folder")
+
+
+def _judge_file(path: Path) -> CheckRun:
+    from envsmith.app.check import judge_snapshot
+
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        raise UsageError(f"cannot read snapshot {path}: {error.strerror}") from error
+    return judge_snapshot(data, str(path))
+
+
+def _run(python: str | None, image: str | None, options: CheckOptions) -> CheckRun:
+    """Check the image if one is named, else this machine, and tell of it while it goes on."""
+    from envsmith.app.check import check_host, check_image
+    from envsmith.report.check_progress import CheckProgress
+
+    with CheckProgress(image or "this machine") as progress:
+        if image is None:
+            return check_host(python, options, progress.on_event)
+        from envsmith.engine.docker import DockerEngine
+
+        with DockerEngine() as engine:
+            return check_image(engine, image, options, progress.on_event)
+
+
+def _write(run: CheckRun, certificate: Path | None, save_snapshot: Path | None) -> CheckRun:
+    """Write the files that were asked for; the run then knows its certificate."""
+    from dataclasses import replace
+
+    from envsmith import certify, files
+    from envsmith.wire.encode import canonical_json
+
+    if save_snapshot is not None:
+        files.write_whole(save_snapshot, canonical_json(run.report.snapshot).encode("ascii") + b"\n")
+    if certificate is None:
+        return run
+    certify.write(certify.issue(run), certificate)
+    return replace(run, certificate=str(certificate))
+
+
+def _print(run: CheckRun, as_json: bool) -> None:
+    if as_json:
+        from envsmith.report.documents import print_json
+
+        print_json(run)
+    else:
+        from envsmith.report.check_text import print_check
+
+        print_check(run)

@@ -1,0 +1,80 @@
+"""A certificate for people: what it is about, what was proved on what, what was not."""
+
+from __future__ import annotations
+
+from rich.console import Console
+from rich.text import Text
+
+from envsmith.model.certificate import CERTIFIED, FAILED, Certificate, Predicate
+from envsmith.report.check_text import check_line
+from envsmith.report.console import clean, console, indented
+
+_VERDICT_STYLES = {CERTIFIED: "bold green", FAILED: "bold red"}
+
+
+def print_certificate(certificate: Certificate) -> None:
+    """Print a certificate to stdout."""
+    out = console()
+    predicate = certificate.predicate
+    out.print(Text.assemble("Verdict: ", (clean(predicate.verdict), _style(predicate.verdict))))
+    for subject in certificate.subject:
+        _row(out, predicate.subject_kind, subject.name)
+        _row(out, "digest", f"sha256:{subject.digest.get('sha256', '')}")
+    _row(out, "issued", f"{predicate.issued_at} by {predicate.tool}, {predicate.seconds:.0f} s of checks")
+    _print_environment(out, predicate)
+    predicted = ", ".join(predicate.predicted_compute_capabilities) or "none stated"
+    proved = ", ".join(predicate.proved_compute_capabilities) or "none"
+    _row(out, "predicted", f"compute capabilities {predicted}")
+    _row(out, "proved", f"compute capabilities {proved}")
+    _print_section(out, "Checks", [check_line(result) for result in predicate.checks])
+    findings = [Text(clean(f"{f.severity.name} {f.rule}: {f.summary}")) for f in predicate.findings]
+    _print_section(out, "Findings", findings)
+    _print_section(out, "Not looked at", [Text(clean(text)) for text in predicate.not_looked_at])
+    out.print(Text("\nDigests", "bold"))
+    for name in (
+        "plan_digest",
+        "context_digest",
+        "matrix_digest",
+        "bundle_digest",
+        "snapshot_digest",
+        "statement_digest",
+    ):
+        value = getattr(predicate, name)
+        if value:
+            _row(out, name.removesuffix("_digest"), value, indent=2)
+
+
+def print_verified(certificate: Certificate, against_image: str | None) -> None:
+    """Say in one line that a certificate holds, and what was not asked."""
+    verdict = certificate.predicate.verdict
+    about = f"it is about the image {clean(against_image)}" if against_image else "no image was named to compare with"
+    line = Text.assemble("not edited; ", about, "; it says: ", (clean(verdict), _style(verdict)))
+    console().print(line, soft_wrap=True)
+
+
+def _style(verdict: str) -> str:
+    return _VERDICT_STYLES.get(verdict, "bold yellow")
+
+
+def _print_environment(out: Console, predicate: Predicate) -> None:
+    seen = predicate.environment
+    _row(out, "GPUs", ", ".join(seen.gpus) or "none")
+    driver_cuda = f", offers CUDA {seen.driver_cuda}" if seen.driver_cuda else ""
+    _row(out, "driver", f"{seen.driver}{driver_cuda}" if seen.driver else "none")
+    versions = (("torch", seen.torch), ("CUDA", seen.wheel_cuda), ("cuDNN", seen.cudnn), ("NCCL", seen.nccl))
+    _row(out, "loaded", ", ".join(f"{name} {said}" for name, said in versions if said) or "nothing known")
+    _row(out, "Python", seen.python or "unknown")
+    if predicate.plan:
+        for substitution in predicate.plan.substitutions:
+            _row(out, "replaced", f"{substitution.what} {substitution.requested} by {substitution.used}")
+
+
+def _print_section(out: Console, title: str, lines: list[Text]) -> None:
+    if lines:
+        out.print(Text(f"\n{title}", "bold"))
+    for line in lines:
+        out.print(indented(line, 2))
+
+
+def _row(out: Console, name: str, text: str, indent: int = 0) -> None:
+    out.print(indented(Text.assemble((f"{clean(name):<12}", "dim"), clean(text)), indent), soft_wrap=True)
