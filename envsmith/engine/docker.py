@@ -151,7 +151,8 @@ def _run_build(
     blocks = blocks_of_steps(context.dockerfile)
 
     def with_block(event: BuildEvent) -> BuildEvent:
-        return replace(event, block=blocks[event.number - 1]) if event.number and event.total == len(blocks) else event
+        known = event.total == len(blocks) and event.number is not None and 1 <= event.number <= event.total
+        return replace(event, block=blocks[(event.number or 1) - 1]) if known else event
 
     def follow(line: str) -> None:
         for event in map(with_block, progress.feed(line)):

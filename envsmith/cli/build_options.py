@@ -1,0 +1,145 @@
+"""The options of `envsmith build` about building, and where they become types."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import Annotated
+from urllib.parse import urlsplit
+
+import typer
+
+from envsmith.errors import UsageError
+
+PROGRESS = ("auto", "plain", "tty")
+INDEX_VARIABLE = "ENVSMITH_INDEX_URL"
+EXTRA_INDEX_VARIABLE = "ENVSMITH_EXTRA_INDEX_URL"
+# where pip, requests and OpenSSL look for one; the first that is set counts
+CA_VARIABLES = ("SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "PIP_CERT")
+_PEM_BEGIN = b"-----BEGIN CERTIFICATE-----"
+_SECRET_BYTES_MAX = 500 * 1024  # BuildKit takes no larger build secret
+
+TagOption = Annotated[
+    list[str] | None,
+    typer.Option("--tag", "-t", metavar="NAME", help="Name of the image. Repeatable.", show_default=False),
+]
+PullOption = Annotated[bool, typer.Option("--pull", help="Ask the registry for a newer base image.")]
+NoCacheOption = Annotated[bool, typer.Option("--no-cache", help="Take no step from an earlier build.")]
+ProgressOption = Annotated[str, typer.Option("--progress", metavar="NAME", help="auto, plain or tty.")]
+CaBundleOption = Annotated[
+    str | None,
+    typer.Option(
+        "--ca-bundle",
+        metavar="PATH",
+        help="CA certificates (PEM) for what downloads inside the build; never part of the image. "
+        f"Default: {', '.join(CA_VARIABLES)}.",
+        show_default=False,
+    ),
+]
+IndexUrlOption = Annotated[
+    str | None,
+    typer.Option(
+        "--index-url",
+        metavar="URL",
+        envvar=INDEX_VARIABLE,
+        show_envvar=True,
+        help="A mirror that is asked instead of PyPI and PyTorch's indexes.",
+        show_default=False,
+    ),
+]
+ExtraIndexUrlOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--extra-index-url",
+        metavar="URL",
+        envvar=EXTRA_INDEX_VARIABLE,
+        show_envvar=True,
+        help="An index that is asked first. Repeatable.",
+        show_default=False,
+    ),
+]
+NoCheckOption = Annotated[bool, typer.Option("--no-check", help="Do not check the image after it is built.")]
+RequireGpuOption = Annotated[bool, typer.Option("--require-gpu", help="Exit 5 unless GPU checks ran and passed.")]
+DryRunOption = Annotated[bool, typer.Option("--dry-run", help="Print the Dockerfile and build nothing.")]
+CertificateOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--certificate",
+        metavar="FILE",
+        help="Where to write it. Default: here, named after the tag.",
+        show_default=False,
+    ),
+]
+
+
+def refuse_contradictions(given: dict[str, bool]) -> None:
+    """Raise UsageError for two options that exclude each other. given: option -> whether it was given."""
+    excluding = {
+        "--dry-run": ("--tag", "--pull", "--no-cache", "--no-check", "--require-gpu", "--certificate", "--format json"),
+        "--no-check": ("--require-gpu", "--certificate"),
+    }
+    for option, others in excluding.items():
+        for other in others:
+            if given.get(option) and given.get(other):
+                raise UsageError(f"{option} and {other} contradict each other", "leave one of them out")
+
+
+def live_progress(name: str) -> bool:
+    """Whether the progress is live. Raises UsageError for an unknown name, and for tty without a terminal."""
+    if name not in PROGRESS:
+        raise UsageError(f"--progress {name!r} is not known", f"expected one of {', '.join(PROGRESS)}")
+    terminal = sys.stderr.isatty()
+    if name == "tty" and not terminal:
+        raise UsageError("--progress tty needs a terminal on stderr", "take --progress plain")
+    return terminal and name != "plain"
+
+
+def ca_bundle(given: str | None) -> str | None:
+    """The path of the CA bundle, given or from the environment. Raises UsageError when it holds no certificate."""
+    variable = next((name for name in CA_VARIABLES if os.environ.get(name)), None)
+    if given is None and variable is None:
+        return None
+    path = given if given is not None else os.environ[variable or ""]
+    where = "--ca-bundle" if given is not None else f"{variable}, taken as --ca-bundle,"
+    hint = "give a file of PEM certificates" if given is not None else "unset it, or give --ca-bundle PATH"
+    try:
+        content = Path(path).read_bytes()
+    except OSError as error:
+        raise UsageError(f"{where} {path!r} cannot be read: {error.strerror}", hint) from error
+    if _PEM_BEGIN not in content:
+        raise UsageError(f"{where} {path!r} holds no PEM certificate", hint)
+    if len(content) > _SECRET_BYTES_MAX:
+        raise UsageError(
+            f"{where} {path!r} is {len(content)} bytes long, and BuildKit takes at most {_SECRET_BYTES_MAX}",
+            "give a bundle with the company's certificates only",
+        )
+    return path
+
+
+def index_url(option: str, url: str) -> str:
+    """Return the URL. Raises UsageError, without showing a password, when it is none that an index can have."""
+    from envsmith.engine.text import mask_url
+
+    try:
+        parts = urlsplit(url)
+        usable = parts.scheme in ("http", "https") and bool(parts.hostname) and (parts.port is None or parts.port > 0)
+    except ValueError:
+        usable = False
+    if usable and url.isascii() and url.isprintable() and not set(url) & set(" \"'\\"):
+        return url
+    raise UsageError(f"{option} {mask_url(url)!a} is not the URL of a package index", "expected https://HOST/PATH")
+
+
+def require_writable(path: Path) -> None:
+    """Raise UsageError before the build rather than after it."""
+    if path.is_dir() or not os.access(path.parent, os.W_OK):
+        what = "it is a folder" if path.is_dir() else f"the folder {path.parent} does not exist or is not writable"
+        raise UsageError(
+            f"cannot write the certificate {path}: {what}", "name another with --certificate, or --no-check"
+        )
+
+
+def certificate_name(tag: str) -> Path:
+    """The certificate's file where none is named: the tag, with the signs that a path must not hold replaced."""
+    return Path(tag.replace("/", "-").replace(":", "-") + ".certificate.json")
