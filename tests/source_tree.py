@@ -11,6 +11,8 @@ PACKAGE = ROOT / "envsmith"
 
 # What the one-file bundle carries into containers: standard library only, Python 3.8.
 PORTABLE_PARTS = ("__init__", "inside", "wire", "probe", "validator")
+# Copied into a build by itself, and run there by the image's own Python.
+LONE_MODULES = ("envsmith.render.verify",)
 
 
 def modules() -> dict[str, Path]:
@@ -29,8 +31,8 @@ def part_of(module: str) -> str:
 
 
 def portable_files() -> dict[str, Path]:
-    """The modules of the portable set."""
-    return {name: path for name, path in modules().items() if part_of(name) in PORTABLE_PARTS}
+    """The modules that run inside images, under whatever Python is there."""
+    return {name: path for name, path in modules().items() if part_of(name) in PORTABLE_PARTS or name in LONE_MODULES}
 
 
 def imports(source: str, module: str, known: frozenset[str]) -> Iterator[tuple[int, str]]:

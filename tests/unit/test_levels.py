@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from tests.source_tree import PORTABLE_PARTS, imports, modules, part_of
+from tests.source_tree import LONE_MODULES, PORTABLE_PARTS, imports, modules, part_of
 
 # Parts of one level never import each other, except at level 0.
 LEVELS = {
@@ -27,10 +27,11 @@ LIBRARY_PLACES = {
     "docker": ("envsmith.engine.",),
     "jinja2": ("envsmith.render.",),
     "msgspec": ("envsmith.model.", "envsmith.compat.", "envsmith.certify"),
-    "packaging": ("envsmith.model.", "envsmith.compat."),
+    "packaging": ("envsmith.model.", "envsmith.compat.", "envsmith.cli.request"),
     "pynvml": ("envsmith.probe.", "envsmith.portable"),
+    "requests": ("envsmith.engine.",),
     "rich": ("envsmith.report.",),
-    "torch": ("envsmith.validator.", "envsmith.probe.torch_runtime"),
+    "torch": ("envsmith.validator.", "envsmith.probe.torch_runtime", "envsmith.render.verify"),
     "torchaudio": ("envsmith.validator.",),
     "torchvision": ("envsmith.validator.",),
     "typer": ("envsmith.cli.",),
@@ -43,6 +44,8 @@ KNOWN = frozenset(MODULES)
 
 def allowed(importer: str, imported: str) -> bool:
     """Whether the level table lets `importer` import `imported`; both are dotted module names of envsmith."""
+    if importer in LONE_MODULES:
+        return False
     mine, other = part_of(importer), part_of(imported)
     if mine in PORTABLE_PARTS and other not in PORTABLE_PARTS:
         return False
@@ -98,6 +101,7 @@ def test_imports_go_down_only(module: str) -> None:
         ("envsmith.doctor.run", "import torch"),
         ("envsmith.engine.docker", "import pynvml"),
         ("envsmith.compat.load", "import yaml"),
+        ("envsmith.render.verify", "from envsmith.errors import EnvsmithError"),
     ],
 )
 def test_a_planted_violation_is_caught(module: str, source: str) -> None:
