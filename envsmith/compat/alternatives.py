@@ -27,11 +27,15 @@ _COST = (w.OS, w.PYTHON, w.TORCH, w.CUDA, w.CUDNN, w.VARIANT, w.DRIVER, w.WITH, 
 
 @dataclass(frozen=True)
 class _Change:
-    """The request with some wishes changed. text: which, in a few words; rank: smallest is nearest."""
+    """The request with some wishes changed. text: which, in a few words; rank: smallest is nearest.
+
+    names_platform: the command must name the platform, since the one that a machine takes by itself is another.
+    """
 
     text: str
     request: BuildRequest
     rank: tuple[int, int]
+    names_platform: bool = False
 
 
 def ways_out(request: BuildRequest, conflict: Collection[Wish], matrix: Matrix) -> tuple[Alternative, ...]:
@@ -98,7 +102,7 @@ def _changes(request: BuildRequest, group: tuple[Wish, ...], matrix: Matrix) -> 
     for place, candidate in enumerate(nearest.candidates(solve(freed, matrix), group, request, matrix)):
         changed = _adopt(freed, options, candidate, matrix)
         text = ", ".join(_in_words(wish, changed, request, candidate) for wish in group)
-        yield _Change(text, replace(changed, exact=request.exact), (place, cost))
+        yield _Change(text, replace(changed, exact=request.exact), (place, cost), w.PLATFORM in options)
     if options == (w.PLATFORM,) and not (request.cuda or request.gpus or request.driver or request.cudnn):
         yield _Change("the CPU build", replace(request, cuda=pool.CPU, variant="runtime"), (len(_COST), cost))
 
@@ -153,7 +157,8 @@ def _answered(changes: Iterable[_Change], matrix: Matrix) -> tuple[Alternative, 
             continue
         request = replace(change.request, exact=False)
         best = solve(request, matrix)[0].build
-        alternative = Alternative(change.text, best.torch, best.wheel_cuda, command_line(request))
+        command = command_line(request, names_platform=change.names_platform)
+        alternative = Alternative(change.text, best.torch, best.wheel_cuda, command)
         found.setdefault(alternative.command, alternative)
         if len(found) == LIMIT:
             break

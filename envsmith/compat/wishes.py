@@ -72,8 +72,11 @@ def without(request: BuildRequest, wish: Wish) -> BuildRequest:
     return only(request, [kept for kept in wishes_of(request) if kept != wish])
 
 
-def command_line(request: BuildRequest) -> str:
-    """The command that makes this request, ready to paste into a POSIX shell."""
+def command_line(request: BuildRequest, *, names_platform: bool = False) -> str:
+    """The command that makes this request, ready to paste into a POSIX shell.
+
+    names_platform: name it even where it is the usual one.
+    """
     argv = ["envsmith", "build"]
     for option, value in (
         (TORCH, request.torch),
@@ -84,7 +87,7 @@ def command_line(request: BuildRequest) -> str:
         (VARIANT, request.variant if request.variant != _DEFAULT.variant else None),
         *((GPU, gpu.name) for gpu in request.gpus),
         (DRIVER, request.driver if request.driver_source == _DEFAULT.driver_source else None),
-        (PLATFORM, request.platform if request.platform != _DEFAULT.platform else None),
+        (PLATFORM, request.platform if names_platform or request.platform != _DEFAULT.platform else None),
         (WITH, ",".join(request.companions) or None),
     ):
         if value is not None:
