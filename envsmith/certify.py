@@ -59,6 +59,8 @@ def judge(report: ValidationReport, *, complete: bool = True) -> Verdict:
     skipped = [result for result in on_gpu if result.status != PASS]
     if not on_gpu:
         return Verdict(NOT_ON_GPU, "no check was run on a GPU")
+    if {result.message for result in on_gpu} == {result.message for result in skipped} == {on_gpu[0].message}:
+        return Verdict(NOT_ON_GPU, on_gpu[0].message)
     if skipped:
         return Verdict(NOT_ON_GPU, f"{skipped[0].id} was skipped: {skipped[0].message}")
     if not complete:

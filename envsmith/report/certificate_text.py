@@ -6,8 +6,8 @@ from rich.console import Console
 from rich.text import Text
 
 from envsmith.model.certificate import CERTIFIED, FAILED, Certificate, Predicate
-from envsmith.report.check_text import check_line
-from envsmith.report.console import clean, console, indented
+from envsmith.report.check_text import check_text
+from envsmith.report.console import STYLES, clean, console, hanging, indented
 
 _VERDICT_STYLES = {CERTIFIED: "bold green", FAILED: "bold red"}
 
@@ -19,29 +19,35 @@ def print_certificate(certificate: Certificate) -> None:
     out.print(Text.assemble("Verdict: ", (clean(predicate.verdict), _style(predicate.verdict))))
     for subject in certificate.subject:
         _row(out, predicate.subject_kind, subject.name)
-        _row(out, "digest", f"sha256:{subject.digest.get('sha256', '')}")
     _row(out, "issued", f"{predicate.issued_at} by {predicate.tool}, {predicate.seconds:.0f} s of checks")
     _print_environment(out, predicate)
     predicted = ", ".join(predicate.predicted_compute_capabilities) or "none stated"
     proved = ", ".join(predicate.proved_compute_capabilities) or "none"
     _row(out, "predicted", f"compute capabilities {predicted}")
     _row(out, "proved", f"compute capabilities {proved}")
-    _print_section(out, "Checks", [check_line(result) for result in predicate.checks])
+    _print_checks(out, predicate)
     findings = [Text(clean(f"{f.severity.name} {f.rule}: {f.summary}")) for f in predicate.findings]
     _print_section(out, "Findings", findings)
     _print_section(out, "Not looked at", [Text(clean(text)) for text in predicate.not_looked_at])
-    out.print(Text("\nDigests", "bold"))
-    for name in (
-        "plan_digest",
-        "context_digest",
-        "matrix_digest",
-        "bundle_digest",
-        "snapshot_digest",
-        "statement_digest",
-    ):
-        value = getattr(predicate, name)
+    _print_digests(out, certificate)
+
+
+def _print_digests(out: Console, certificate: Certificate) -> None:
+    """Every digest on a line of its own, never broken, so that it can be copied."""
+    predicate = certificate.predicate
+    digests = {f"{predicate.subject_kind}": f"sha256:{s.digest.get('sha256', '')}" for s in certificate.subject}
+    digests |= {
+        "plan": predicate.plan_digest or "",
+        "context": predicate.context_digest or "",
+        "matrix": predicate.matrix_digest,
+        "bundle": predicate.bundle_digest or "",
+        "snapshot": predicate.snapshot_digest,
+        "statement": predicate.statement_digest,
+    }
+    out.print(Text("\nDigests", "bold underline"))
+    for name, value in digests.items():
         if value:
-            _row(out, name.removesuffix("_digest"), value, indent=2)
+            out.print(Text.assemble((f"  {clean(name):<10} ", "dim"), clean(value)), soft_wrap=True)
 
 
 def print_verified(certificate: Certificate, against_image: str | None) -> None:
@@ -69,12 +75,19 @@ def _print_environment(out: Console, predicate: Predicate) -> None:
             _row(out, "replaced", f"{substitution.what} {substitution.requested} by {substitution.used}")
 
 
+def _print_checks(out: Console, predicate: Predicate) -> None:
+    out.print(Text("\nChecks", "bold underline"))
+    for result in predicate.checks:
+        status = Text(f"{clean(result.status):<7}", STYLES.get(result.status, ""))
+        out.print(hanging(status, check_text(result), 2))
+
+
 def _print_section(out: Console, title: str, lines: list[Text]) -> None:
     if lines:
-        out.print(Text(f"\n{title}", "bold"))
+        out.print(Text(f"\n{title}", "bold underline"))
     for line in lines:
         out.print(indented(line, 2))
 
 
 def _row(out: Console, name: str, text: str, indent: int = 0) -> None:
-    out.print(indented(Text.assemble((f"{clean(name):<12}", "dim"), clean(text)), indent), soft_wrap=True)
+    out.print(hanging(Text(f"{clean(name):<10}", "dim"), clean(text), indent))

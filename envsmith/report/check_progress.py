@@ -7,7 +7,7 @@ from types import TracebackType
 from rich.status import Status
 
 from envsmith.model.check_events import CheckEvent, CheckStarted
-from envsmith.report.check_text import check_line
+from envsmith.report.check_text import check_text
 from envsmith.report.console import clean, console
 from envsmith.wire.results import CheckResult
 
@@ -37,4 +37,4 @@ class CheckProgress:
         if isinstance(event, CheckStarted) and self._live is not None:
             self._live.update(f"{clean(event.title)} (at most {event.limit_s:.0f} s)")
         elif isinstance(event, CheckResult) and self._live is None:
-            self._err.print(check_line(event), soft_wrap=True)
+            self._err.print(f"{event.status:<7}", check_text(event), soft_wrap=True)

@@ -9,8 +9,8 @@ from rich.text import Text
 
 from envsmith.model.certificate import CERTIFIED, FAILED
 from envsmith.model.check_run import CheckRun
-from envsmith.model.findings import Diagnosis, Finding, Fix, describe_gap
-from envsmith.report.console import STYLES, clean, command_line, console, indented
+from envsmith.model.findings import Diagnosis, Finding, Fix, Severity, describe_gap
+from envsmith.report.console import STYLES, clean, command_line, console, hanging, indented
 from envsmith.wire.facts import Snapshot
 from envsmith.wire.results import PASS, SKIP, CheckResult, Metric
 
@@ -30,64 +30,63 @@ def print_check(run: CheckRun) -> None:
 
 
 def _print_findings(out: Console, diagnosis: Diagnosis) -> None:
-    """Each root with its consequences under it."""
-    shown: set[str] = set()
-    for finding in diagnosis.findings:
-        title = "Consequence" if shown.intersection(finding.because_of) else "Root cause" if not shown else "Also found"
-        shown.add(finding.rule)
-        _print_finding(out, finding, title)
-    if diagnosis.findings:
+    """Each root with its consequences after it."""
+    for number, finding in enumerate(diagnosis.findings):
+        if finding.because_of:
+            title = f"Consequence of {', '.join(finding.because_of)}"
+        elif finding.severity == Severity.INFO:
+            title = "Note"
+        else:
+            title = "Also found" if number else "Root cause"
+        out.print(Text(title, "bold underline"))
+        _print_finding(out, finding)
         out.print()
 
 
-def _print_finding(out: Console, finding: Finding, title: str) -> None:
+def _print_finding(out: Console, finding: Finding) -> None:
     severity = finding.severity.name
-    head = Text.assemble(
-        (title, "bold"), ": ", (clean(finding.summary), "bold"), "  ", (f"{severity} {finding.rule}", STYLES[severity])
-    )
-    out.print(indented(head, 0))
-    if finding.because_of:
-        out.print(indented(Text(f"because of {', '.join(finding.because_of)}", "dim"), 2))
+    out.print(hanging(Text(f"{severity} {finding.rule}", STYLES[severity]), Text(clean(finding.summary), "bold")))
     for evidence in finding.evidence:
-        line = Text.assemble(
-            (f"{evidence.fact}: ", "dim"), clean(evidence.value), (f"  expected: {clean(evidence.expected)}", "dim")
-        )
-        out.print(indented(line, 2))
+        said = Text.assemble(clean(evidence.value), ("  expected: " + clean(evidence.expected), "dim"))
+        out.print(hanging(Text(f"{evidence.fact}:", "dim"), said, 2))
     for number, fix in enumerate(fix for fix in (finding.fix, *finding.other_fixes) if fix):
-        _print_fix(out, fix, "fix: " if number == 0 else "or:  ")
+        _print_fix(out, fix, "or: " if number else "fix:")
 
 
 def _print_fix(out: Console, fix: Fix, label: str) -> None:
     needs = [word for word, needed in (("root", fix.needs_root), ("a reboot", fix.needs_reboot)) if needed]
     note = f" (needs {' and '.join(needs)})" if needs else ""
-    out.print(indented(Text.assemble((label, "green"), clean(fix.text), (note, "dim")), 2))
+    out.print(hanging(Text(label, "green"), Text.assemble(clean(fix.text), (note, "dim")), 2))
     for command in fix.commands:
         command_line(out, command, 7)
 
 
 def _print_checks(out: Console, results: Iterable[CheckResult]) -> None:
-    out.print(Text("Checks", "bold"))
+    """One line a check; a reason that several were skipped for is told once."""
+    out.print(Text("Checks", "bold underline"))
+    told: set[str] = set()
     for result in results:
-        out.print(indented(check_line(result), 2))
-        if result.status in (PASS, SKIP):
-            continue
-        for line in result.log_tail:
-            out.print(indented(Text.assemble(("| ", "dim"), clean(line)), 11))
+        again = result.status == SKIP and result.message in told
+        told.add(result.message)
+        status = Text(f"{result.status:<7}", STYLES.get(result.status, ""))
+        out.print(hanging(status, check_text(result, reason_told=again), 2))
+        for line in result.log_tail if result.status not in (PASS, SKIP) else ():
+            out.print(hanging(Text("|", "dim"), clean(line), 10))
     out.print()
 
 
-def check_line(result: CheckResult) -> Text:
-    """One line for one check: outcome, title, time, and its numbers or the reason."""
-    line = Text.assemble((f"{result.status:<8}", STYLES.get(result.status, "")), clean(result.title))
+def check_text(result: CheckResult, *, reason_told: bool = False) -> Text:
+    """Title and time of a check, and its numbers or its reason."""
+    text = Text(clean(result.title))
     if result.status != SKIP:
-        line.append(f"  {result.seconds:.1f} s", "dim")
+        text.append(f"  {result.seconds:.1f} s", "dim")
     numbers = headline(result.metrics)
-    said = clean(result.message)
+    said = "as above" if reason_told else clean(result.message)
     if result.status == PASS and numbers:
-        line.append(f"  {numbers}")
+        text.append(f"  {numbers}")
     elif said:
-        line.append(f"  {said}", "dim" if result.status in (PASS, SKIP) else "")
-    return line
+        text.append(f"  {said}", "dim" if result.status in (PASS, SKIP) else "")
+    return text
 
 
 def headline(metrics: Iterable[Metric]) -> str:
@@ -109,7 +108,7 @@ def _short(value: float | str) -> str:
 
 def _print_versions(out: Console, run: CheckRun) -> None:
     for name, text in _versions(run.report.snapshot):
-        out.print(indented(Text.assemble((f"{name:<10}", "bold"), clean(text)), 0))
+        out.print(hanging(Text(f"{name:<7}", "bold"), clean(text)))
 
 
 def _versions(snapshot: Snapshot) -> Iterable[tuple[str, str]]:
@@ -144,13 +143,13 @@ def _print_unseen(out: Console, run: CheckRun) -> None:
         if outcome.status == "broken" or (outcome.status == "skipped" and not outcome.reason.startswith("there is no"))
     ]
     if unseen:
-        out.print(Text("\nNot looked at", "bold"))
+        out.print(Text("\nNot looked at", "bold underline"))
     for text in unseen:
         out.print(indented(clean(text), 2))
     if run.stray_output:
-        out.print(Text("\nAlso printed while checking, last lines", "bold"))
+        out.print(Text("\nAlso printed while checking, last lines", "bold underline"))
     for line in run.stray_output[-_STRAY_LINES_SHOWN:]:
-        out.print(indented(Text.assemble(("| ", "dim"), line), 2))
+        out.print(hanging(Text("|", "dim"), line, 2))
 
 
 def _print_verdict(out: Console, run: CheckRun) -> None:

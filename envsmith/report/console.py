@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from rich.console import Console
+from rich.console import Console, RenderableType
 from rich.padding import Padding
+from rich.table import Table
 from rich.text import Text
 
 from envsmith.engine.text import printable
@@ -32,9 +33,18 @@ def clean(text: str) -> str:
     return printable(" ".join(text.splitlines()))
 
 
-def indented(text: Text | str, columns: int) -> Padding:
-    """A paragraph that keeps its indent when it wraps."""
-    return Padding(text if isinstance(text, Text) else Text(text), (0, 0, 0, columns), expand=False)
+def indented(content: RenderableType, columns: int) -> Padding:
+    """A paragraph, or a table, that keeps its indent when it wraps."""
+    return Padding(Text(content) if isinstance(content, str) else content, (0, 0, 0, columns), expand=False)
+
+
+def hanging(label: Text | str, text: Text | str, columns: int = 0) -> Padding:
+    """A label and a paragraph beside it that wraps under itself, not under the label."""
+    grid = Table.grid(padding=(0, 1, 0, 0))
+    grid.add_column(no_wrap=True)
+    grid.add_column(overflow="fold")
+    grid.add_row(label, text)
+    return indented(grid, columns)
 
 
 def command_line(target: Console, command: str, columns: int) -> None:
