@@ -17,7 +17,7 @@ _NODE = re.compile(
 
 def node_paths(look: Look) -> tuple[str, ...]:
     """The device files there are, as paths of the machine."""
-    found = ["/dev/" + name for name in look.names("/dev") if _NODE.fullmatch(name)]
+    found = ["/dev/" + name for name in look.names("/dev", "device_nodes.path") if _NODE.fullmatch(name)]
     found += ["/dev/nvidia-caps/" + name for name in look.names("/dev/nvidia-caps")]
     return tuple(found)
 

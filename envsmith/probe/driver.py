@@ -16,8 +16,6 @@ from envsmith.wire.facts import DriverFacts, LibcudaFacts
 @collector("driver")
 def driver_facts(look: Look, environ: Mapping[str, str], answers: DriverAnswers) -> DriverFacts | None:
     """Return None if there is neither a kernel module nor any user-mode library of the driver."""
-    if answers.trouble:
-        look.gap("driver.libcuda", TIMEOUT if answers.timed_out else FAILED, f"asking the driver: {answers.trouble}")
     module_version, flavour = _kernel_module(look)
     libcuda = _libcuda(look, answers)
     others = other_copies(look, environ, libcuda)
@@ -59,7 +57,9 @@ def _libcuda(look: Look, answers: DriverAnswers) -> LibcudaFacts | None:
     if answers.libcuda_path is not None:
         return classify(look, answers.libcuda_path, answers.libcuda_code)
     error = answers.libcuda_error
-    if error is not None and "No such file" not in error:
+    if error is None and answers.trouble:
+        look.gap("driver.libcuda", TIMEOUT if answers.timed_out else FAILED, f"asking the driver: {answers.trouble}")
+    elif error is not None and "No such file" not in error:
         look.gap("driver.libcuda", FAILED, error)
     return None
 

@@ -44,7 +44,7 @@ def start(nodes: Sequence[str], limit_s: float = DRIVER_LIMIT_S) -> BoundedChild
     """Start asking; `read` takes what `BoundedChild.answers` returns."""
 
     def work(emit: Emit) -> None:
-        emit({"part": "nodes", "refused": [node for node in nodes if _is_refused(node)]})
+        emit({"part": "nodes", "refused": [node for node in nodes if is_refused(node)]})
         from envsmith.probe import ask_cuda, ask_nvml
 
         library, path = ask_cuda.ask_libcuda(emit)
@@ -80,7 +80,7 @@ def read(answers: ChildAnswers) -> DriverAnswers:
     )
 
 
-def _is_refused(node: str) -> bool:
+def is_refused(node: str) -> bool:
     """Whether a device group forbids a node that its mode allows: then opening it fails with EPERM."""
     if not os.access(node, os.R_OK | os.W_OK):
         return False

@@ -106,7 +106,7 @@ def _searched_folders(
 
 
 def _library_names(look: Look, folder: str) -> tuple[str, ...]:
-    return tuple(name for name in look.names(folder) if cuda_library(name) is not None)
+    return tuple(name for name in look.names(folder, "libraries.path") if cuda_library(name) is not None)
 
 
 def _system_paths(look: Look) -> Iterator[str]:

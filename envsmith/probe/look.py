@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import errno
 import functools
+import itertools
 import os
 import stat
 from typing import Callable, TypeVar
@@ -15,6 +16,7 @@ from envsmith.wire.facts import Gap
 
 TEXT_LIMIT_BYTES = 256 * 1024
 FOLDER_LIMIT_NAMES = 20000
+_LINKS_MAX = 40  # as many as the kernel follows
 
 ABSENT = "absent"
 DENIED = "denied"
@@ -50,7 +52,7 @@ class Look:
         """Where an absolute path of the machine lies for this process."""
         if self.root == "/":
             return absolute
-        return self.root.rstrip("/") + absolute
+        return _below(self.root, _resolved(self.root, absolute))
 
     def read_bytes(self, absolute: str, limit_bytes: int = TEXT_LIMIT_BYTES) -> bytes:
         """Return the first `limit_bytes` of a regular file. Raises OSError."""
@@ -83,18 +85,23 @@ class Look:
                 self.gap_from(fact, error)
             return None
 
-    def names(self, folder: str) -> tuple[str, ...]:
-        """The names in a folder, sorted; empty if it cannot be listed. At most `FOLDER_LIMIT_NAMES` are taken."""
-        found = []
+    def names(self, folder: str, fact: str = "") -> tuple[str, ...]:
+        """The names in a folder, sorted; empty if it cannot be listed.
+
+        If `fact` is given, any failure but absence is a gap, and so is a folder of which only
+        `FOLDER_LIMIT_NAMES` names were taken.
+        """
         try:
             with os.scandir(self.path(folder)) as entries:
-                for entry in entries:
-                    found.append(entry.name)
-                    if len(found) >= FOLDER_LIMIT_NAMES:
-                        break
-        except (OSError, ValueError):
+                found = sorted(entry.name for entry in itertools.islice(entries, FOLDER_LIMIT_NAMES))
+                cut = next(entries, None) is not None
+        except (OSError, ValueError) as error:
+            if fact and reason_of(error) != ABSENT:
+                self.gap_from(fact, error)
             return ()
-        return tuple(sorted(found))
+        if fact and cut:
+            self.gap(fact, FAILED, f"only the first {FOLDER_LIMIT_NAMES} names in {folder} were looked at")
+        return tuple(found)
 
     def exists(self, absolute: str) -> bool:
         """Whether there is a file of that name (False for a dangling link or a loop of links)."""
@@ -105,10 +112,10 @@ class Look:
         return True
 
     def realpath(self, absolute: str) -> str:
-        """The path after all links, as a path of the machine. Links are read as if `root` were `/`."""
+        """The path after all links, as a path of the machine: links never lead out of `root`."""
         if self.root == "/":
             return os.path.realpath(absolute)
-        return _realpath_below(self, absolute)
+        return _resolved(self.root, absolute)
 
     def gap(self, fact: str, reason: str, detail: str = "") -> None:
         """Note that a fact could not be looked at."""
@@ -143,10 +150,15 @@ def collector(fact: str) -> Callable[[Callable[..., T]], Callable[..., T | None]
     return wrap
 
 
-def _realpath_below(look: Look, absolute: str) -> str:
-    seen = 0
+def _below(root: str, absolute: str) -> str:
+    return root.rstrip("/") + absolute
+
+
+def _resolved(root: str, absolute: str) -> str:
+    """The path after all links, each read as if `root` were `/`."""
+    followed = 0
     path = "/"
-    rest = [part for part in absolute.split("/") if part]
+    rest = [part for part in absolute.split("/") if part and part != "."]
     while rest:
         part = rest.pop(0)
         if part == "..":
@@ -154,12 +166,12 @@ def _realpath_below(look: Look, absolute: str) -> str:
             continue
         step = os.path.join(path, part)
         try:
-            target = os.readlink(look.path(step))
+            target = os.readlink(_below(root, step))
         except (OSError, ValueError):
             path = step
             continue
-        seen += 1
-        if seen > 40:  # as many as the kernel follows
+        followed += 1
+        if followed > _LINKS_MAX:
             return absolute
         if target.startswith("/"):
             path = "/"

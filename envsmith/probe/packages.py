@@ -27,7 +27,7 @@ def package_facts(look: Look, search_path: Sequence[str], prefix: str) -> tuple[
     """Return the listed distributions on `search_path` in its order, then those of conda's records in `prefix`."""
     found = []
     for folder in dict.fromkeys(search_path):
-        for name in look.names(folder) if folder.startswith("/") else ():
+        for name in look.names(folder, "packages.location") if folder.startswith("/") else ():
             known = dist_info(name)
             if known and is_listed(known[0]):
                 found.append(PackageFacts(known[0], known[1], folder))
