@@ -27,26 +27,39 @@ class Answer:
     host_lost: bool = False
 
 
+class Call:
+    """A function that runs in a process of its own, from the constructor until `finish`.
+
+    The value (dataclasses, tuples, dictionaries of them) crosses as JSON, through a file in `scratch`: the
+    process may close any descriptor, and may print what it likes. Of several calls at once, the one that was
+    started last is to be finished first: finishing takes along whatever was started later.
+    """
+
+    def __init__(self, function: Callable[[], object], scratch: str, close_in_child: tuple[int, ...] = ()) -> None:
+        handle, name = tempfile.mkstemp(dir=scratch, suffix=".json")
+        os.close(handle)
+        self._path = Path(name)
+        self._path.unlink()
+        self.forked = Forked(lambda: _answer(function, self._path), close_in_child)
+
+    def finish(self, timed_out: bool) -> Answer:
+        """End the process and all below it, and read what it has answered."""
+        ending = self.forked.finish(timed_out)
+        value, problem = _read(self._path)
+        return Answer(ending, value, problem)
+
+
 def call_forked(
     function: Callable[[], object], limit_s: float, scratch: str, close_in_child: tuple[int, ...] = ()
 ) -> Answer:
-    """Call the function in a process of its own, for at most limit_s seconds.
-
-    The value (dataclasses, tuples, dictionaries of them) crosses as JSON, through a file in `scratch`: the
-    process may close any descriptor, and may print what it likes.
-    """
-    handle, name = tempfile.mkstemp(dir=scratch, suffix=".json")
-    os.close(handle)
-    path = Path(name)
-    path.unlink()
-    forked = Forked(lambda: _answer(function, path), close_in_child)
+    """Call the function in a process of its own, for at most limit_s seconds; see Call."""
+    call = Call(function, scratch, close_in_child)
     in_time = False
     try:
-        in_time = forked.wait(limit_s)
+        in_time = call.forked.wait(limit_s)
     finally:
-        ending = forked.finish(timed_out=not in_time)
-    value, problem = _read(path)
-    return Answer(ending, value, problem)
+        answer = call.finish(timed_out=not in_time)
+    return answer
 
 
 def _answer(function: Callable[[], object], path: Path) -> None:

@@ -88,6 +88,11 @@ class Forked:
                 self._status = status
         return self._status is not None
 
+    @property
+    def failed(self) -> bool:
+        """Whether it has ended, and badly."""
+        return self.ended and self._status != 0
+
     def poll(self, timeout_s: float, also: int | None = None) -> bool:
         """Wait for output for at most timeout_s, keep its end; say whether the descriptor `also` can be read."""
         poller = select.poll()

@@ -1,0 +1,47 @@
+"""How results are judged: against float64, with bounds that each check derives and explains where it has them."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from envsmith.validator.check import CheckFailed
+from envsmith.wire.results import Metric
+
+# Distance from 1 to the next number: 2 ** -(stored bits of the significand).
+_TINY = 1e-300
+EPSILON = {"float32": 2.0**-23, "float16": 2.0**-10, "bfloat16": 2.0**-7}
+
+
+def judge_elements(name: str, got: Any, exact: Any, bound: Any) -> Metric:
+    """Compare float64 tensors element by element; return the largest |got - exact| / bound, which may be 1.
+
+    Raises CheckFailed if it is more, or if anything is not finite: a poisoned element that was never written
+    is NaN.
+    """
+    unwritten = int((~got.isfinite()).sum())
+    # where the bound is 0 the result must be exact
+    ratio = float(((got - exact).abs() / bound.clamp_min(_TINY)).max()) if not unwritten else math.nan
+    metric = Metric(name, ratio, 1.0)
+    if unwritten:
+        raise CheckFailed(f"{name}: {unwritten} of {got.numel()} elements are NaN or infinite", (metric,))
+    if not ratio <= 1.0:
+        wrong = int(((got - exact).abs() > bound).sum())
+        raise CheckFailed(
+            f"{name}: {wrong} of {got.numel()} elements are off by more than rounding explains "
+            f"(the worst by {ratio:.3g} times the bound)",
+            (metric,),
+        )
+    return metric
+
+
+def judge_norm(name: str, got: Any, exact: Any, limit: float) -> Metric:
+    """Compare float64 tensors as a whole; return |got - exact| / |exact| (Euclidean norms).
+
+    Raises CheckFailed if it is more than the limit or not a number.
+    """
+    error = float((got - exact).norm() / exact.norm())
+    metric = Metric(name, error, limit)
+    if not error <= limit:
+        raise CheckFailed(f"{name}: {error:.3g}, more than the {limit:.3g} that rounding explains", (metric,))
+    return metric
