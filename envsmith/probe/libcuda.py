@@ -5,12 +5,11 @@ from __future__ import annotations
 import os
 from typing import Mapping
 
+from envsmith.probe.loader import library_path, loader_cache
 from envsmith.probe.look import Look
-from envsmith.probe.parse.ld_cache import cached_libraries
 from envsmith.probe.parse.libraries import COMPAT_FOLDERS, UNVERSIONED_DRIVER_FOLDERS, driver_version
 from envsmith.wire.facts import LibcudaFacts
 
-LD_CACHE_LIMIT_BYTES = 16 * 1024 * 1024
 # a stub has the functions' names and no code (under 0.2 MB in toolkits 10 to 13); the real ones are above 10 MB
 _STUB_LIMIT_BYTES = 1024 * 1024
 _WELL_KNOWN = ("/usr/local/nvidia/lib64", "/usr/lib/wsl/lib", "/usr/lib64", "/usr/lib/x86_64-linux-gnu")
@@ -27,7 +26,7 @@ def classify(look: Look, path: str, code: int | None = None) -> LibcudaFacts:
 def other_copies(look: Look, environ: Mapping[str, str], taken: LibcudaFacts | None) -> tuple[LibcudaFacts, ...]:
     """The copies in the loader's places and in well-known ones, without the one that is taken."""
     paths = [folder + "/" + name for folder in _folders(look, environ) for name in ("libcuda.so.1", "libcuda.so")]
-    paths += [path for soname, path in _cache(look) if soname.startswith("libcuda.so")]
+    paths += [path for soname, path in loader_cache(look) if soname.startswith("libcuda.so")]
     found: dict[str, LibcudaFacts] = {}
     for path in paths:
         if look.exists(path):
@@ -39,19 +38,11 @@ def other_copies(look: Look, environ: Mapping[str, str], taken: LibcudaFacts | N
 
 
 def _folders(look: Look, environ: Mapping[str, str]) -> tuple[str, ...]:
-    folders = [folder for folder in environ.get("LD_LIBRARY_PATH", "").split(":") if folder.startswith("/")]
-    folders += _WELL_KNOWN
+    folders = [*library_path(environ), *_WELL_KNOWN]
     for name in look.names("/usr/local"):
         if name.startswith("cuda"):
             folders += [f"/usr/local/{name}/{inner}" for inner in _IN_TOOLKIT]
     return tuple(dict.fromkeys(folders))
-
-
-def _cache(look: Look) -> tuple[tuple[str, str], ...]:
-    try:
-        return cached_libraries(look.read_bytes("/etc/ld.so.cache", LD_CACHE_LIMIT_BYTES))
-    except OSError:
-        return ()
 
 
 def _origin(look: Look, real: str, code: int | None) -> str:

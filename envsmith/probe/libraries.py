@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import Iterator, Mapping, Sequence
 
-from envsmith.probe.libcuda import LD_CACHE_LIMIT_BYTES
+from envsmith.probe.loader import library_path, loader_cache
 from envsmith.probe.look import Look, collector
-from envsmith.probe.parse.ld_cache import cached_libraries
 from envsmith.probe.parse.libraries import WHEEL_OF, cuda_library
 from envsmith.probe.parse.metadata import dist_info
 from envsmith.probe.toolkits import LIBRARY_FOLDERS
@@ -98,9 +97,8 @@ def _searched_folders(
         for part in look.names(site + "/nvidia"):
             yield f"{site}/nvidia/{part}/lib", "wheel", site
         yield site + "/torch/lib", "wheel", None  # copies of torch's own: NVIDIA's packages say nothing about them
-    for folder in environ.get("LD_LIBRARY_PATH", "").split(":"):
-        if folder.startswith("/"):
-            yield folder.rstrip("/"), "ld_library_path", None
+    for folder in library_path(environ):
+        yield folder, "ld_library_path", None
     if look.exists(prefix + "/conda-meta"):
         yield prefix + "/lib", "conda", None
 
@@ -111,10 +109,7 @@ def _library_names(look: Look, folder: str) -> tuple[str, ...]:
 
 def _system_paths(look: Look) -> Iterator[str]:
     """The CUDA libraries in the loader's cache, or in its default folders if there is no cache."""
-    try:
-        cache = cached_libraries(look.read_bytes("/etc/ld.so.cache", LD_CACHE_LIMIT_BYTES))
-    except OSError:
-        cache = ()
+    cache = loader_cache(look)
     for _, path in cache:
         if cuda_library(path.rsplit("/", 1)[1]) is not None:
             yield path
