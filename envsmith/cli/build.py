@@ -182,9 +182,11 @@ def _summary(run: CheckRun) -> CheckSummary:
 
 def _answer(result: BuildResult, run: CheckRun | None, as_json: bool, require_gpu: bool) -> int:
     """Print the answer, and return the exit status."""
-    from envsmith.app.check import exit_status
+    status = 0
+    if run is not None:
+        from envsmith.app.check import exit_status
 
-    status = exit_status(run, require_gpu=require_gpu) if run is not None else 0
+        status = exit_status(run, require_gpu=require_gpu)
     if as_json:
         from envsmith.report.documents import print_json
 

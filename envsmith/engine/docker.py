@@ -150,12 +150,8 @@ def _run_build(
     failures: list[BuildEvent] = []
     blocks = blocks_of_steps(context.dockerfile)
 
-    def with_block(event: BuildEvent) -> BuildEvent:
-        known = event.total == len(blocks) and event.number is not None and 1 <= event.number <= event.total
-        return replace(event, block=blocks[(event.number or 1) - 1]) if known else event
-
     def follow(line: str) -> None:
-        for event in map(with_block, progress.feed(line)):
+        for event in (_with_block(event, blocks) for event in progress.feed(line)):
             if event.kind == "log":
                 logs.setdefault(event.step_id, deque(maxlen=_STEP_LOG_LINES)).append(event.text)
             elif event.kind == "failed" and "context canceled" not in event.text:
@@ -170,3 +166,14 @@ def _run_build(
         failed = failures[-1] if failures else None
         log = logs.get(failed.step_id, ()) if failed else ()
         raise build_fault(status, progress.tail, failed, tuple(log))
+
+
+def _with_block(event: BuildEvent, blocks: tuple[str, ...]) -> BuildEvent:
+    """The event with the block of its step, where the steps are numbered as the Dockerfile has them.
+
+    The first step, FROM, is one that BuildKit shares with other builds: its total may be that of another.
+    """
+    number = event.number or 0
+    if not 1 <= number <= len(blocks) or (event.total != len(blocks) and number != 1):
+        return event
+    return replace(event, block=blocks[number - 1], total=len(blocks))

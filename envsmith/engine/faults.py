@@ -10,6 +10,8 @@ from envsmith.errors import BuildFailedError, EnvsmithError, UsageError
 from envsmith.model.image import BuildEvent
 
 _LOG_TAIL_LINES = 20
+_STEP_CHARACTERS = 100
+_RUN_FLAGS = re.compile(r"(?<=^RUN )(?:--\S+ )+")  # mounts, which tell nobody what the step does
 _EXIT_CODE = re.compile(r"exit code: (\d+)$")
 _DISK_HINT = "free space where the engine keeps its images (docker system df; docker builder prune), then build again"
 _DAEMON_GONE = "the Docker daemon went away in the middle of the work"
@@ -200,7 +202,8 @@ def _failing_step(failed: BuildEvent, log: Sequence[str]) -> BuildFailedError:
     where = f" of the block {failed.block!r}" if failed.block else ""
     code = _EXIT_CODE.search(failed.text)
     how = f"exit status {code[1]}" if code else failed.text
-    step = failed.step if len(failed.step) <= 100 else failed.step[:100] + " ..."
+    step = _RUN_FLAGS.sub("", failed.step)
+    step = step if len(step) <= _STEP_CHARACTERS else step[:_STEP_CHARACTERS] + " ..."
     place = f"step {failed.number}/{failed.total}" if failed.number else "a step"
     output = "\n".join([*log, failed.text])
     hint = next((hint for pattern, hint in _STEP_HINTS if re.search(pattern, output, re.IGNORECASE)), "")
