@@ -10,10 +10,10 @@ from pathlib import Path
 from envsmith.errors import UsageError
 
 
-def write_whole(path: Path, data: bytes) -> None:
+def write_whole(path: Path, data: bytes, mode: int = 0o666) -> None:
     """Write through a temporary file beside `path` and a rename, so that nobody ever sees half of it.
 
-    The file gets the mode that the umask gives. Raises UsageError where it cannot be written; then nothing is
+    The file gets what the umask leaves of `mode`. Raises UsageError where it cannot be written; then nothing is
     left behind and an older file stays as it was.
     """
     temporary: Path | None = None
@@ -22,7 +22,7 @@ def write_whole(path: Path, data: bytes) -> None:
         temporary = Path(name)
         with os.fdopen(handle, "wb") as stream:
             stream.write(data)
-        temporary.chmod(0o666 & ~_umask())
+        temporary.chmod(mode & ~_umask())
         temporary.replace(path)
         temporary = None
     except OSError as error:

@@ -74,4 +74,4 @@ def find_devices(scratch: str) -> tuple[tuple[Device, ...], str | None]:
         return (), f"CUDA_VISIBLE_DEVICES={hidden!r} hides every GPU"
     if device_nodes():
         return (), None
-    return (), f"no GPU here: {found['problem'] or 'the driver lists none'}, and no /dev/nvidia* device"
+    return (), f"no NVIDIA GPU here (no /dev/nvidia0; {found['problem'] or 'the driver lists none'})"

@@ -63,7 +63,7 @@ class Driver:
         try:
             driver = Driver(ctypes.CDLL("libcuda.so.1"))
         except OSError as error:
-            raise DriverMissingError(f"the CUDA driver's libcuda.so.1 cannot be loaded ({error})") from None
+            raise DriverMissingError(f"no driver: {error}") from None
         driver.call("cuInit", ctypes.c_uint(0))
         return driver
 

@@ -96,7 +96,7 @@ class Supervisor:
         for required in check.requires:
             result = self._results.get(required)
             if result is not None and result.status != PASS:
-                return f"needs {required!r}, and that says {result.status}: {result.message}"
+                return f"needs {required}, which says {result.status}"
         return None
 
     def _start_host(self, check: Check) -> CheckResult:
@@ -111,7 +111,7 @@ class Supervisor:
         result = classify(check, self._host.first_answer(check.limit_s))
         if result.status != PASS:
             self._host.close()
-            self._no_torch_reason = f"torch cannot be used: {result.message}"
+            self._no_torch_reason = f"no torch: {result.message}"
         return result
 
     def _host_for_use(self) -> tuple[TorchHost | None, str]:

@@ -43,12 +43,17 @@ def amp_matmul(context: CheckContext) -> CheckOutcome:
         for dtype in _types_of(device):
             metrics += _check_product(torch, device, dtype)
             metrics += _time_product(torch, device, dtype)
-    rates = ", ".join(f"{m.name.split('.')[1].split('_')[0]} {m.value} TFLOP/s" for m in metrics if _is_rate(m))
-    return CheckOutcome(rates, tuple(metrics), labels(devices))
+    return CheckOutcome(_rates(metrics), tuple(metrics), labels(devices))
 
 
-def _is_rate(metric: Metric) -> bool:
-    return metric.name.endswith("_rate_tflops")
+def _rates(metrics: list[Metric]) -> str:
+    """Put the rates in one line: "float16 712.1 TFLOP/s, bfloat16 730.4 TFLOP/s"; several GPUs as 712.1/698.0."""
+    by_type: dict[str, list[str]] = {}
+    for metric in metrics:
+        if metric.name.endswith("_rate_tflops"):
+            dtype = metric.name.partition(".")[2].partition("_")[0]
+            by_type.setdefault(dtype, []).append(str(metric.value))
+    return ", ".join(f"{dtype} {'/'.join(values)} TFLOP/s" for dtype, values in by_type.items())
 
 
 def _types_of(device: Device) -> tuple[str, ...]:

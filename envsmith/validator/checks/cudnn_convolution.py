@@ -17,7 +17,8 @@ from envsmith.validator.mapped import mapped_libraries
 from envsmith.validator.versions import cudnn_version
 from envsmith.wire.results import Metric
 
-_BATCH, _IN, _OUT, _SIZE, _KERNEL = 8, 32, 48, 28, 3
+# small enough for float64 on one core of a CPU
+_BATCH, _IN, _OUT, _SIZE, _KERNEL = 4, 24, 32, 24, 3
 # Products summed for one element of each result.
 _TERMS = {
     "forward": _IN * _KERNEL**2,
@@ -26,7 +27,7 @@ _TERMS = {
 }
 # Rounding errors of a sum of K products add up like a random walk, to about sqrt(K) * eps * sum of |products|.
 # Winograd and FFT algorithms, which cuDNN may take for float32, cost a small factor more. TF32, which is switched
-# off here, rounds the inputs to 2^-11 and lies 10 times and more above these bounds, so it would show.
+# off here, rounds the inputs to 2^-11, which is some 10 times what the norm allows, so it would show.
 _FACTOR = 4.0
 
 
