@@ -65,14 +65,23 @@ def cuda_version(number: int) -> str:
 
 
 def ask_cuda(library: ctypes.CDLL, emit: Emit, list_devices: bool) -> None:
-    """Initialise CUDA; send {"part": "cuda"} with the result and, if it is good and wanted, {"part": "gpus"}."""
+    """Initialise CUDA; send {"part": "cuda"} with the result and, if it is good and wanted, each device.
+
+    A device is {"part": "gpu"}; {"part": "gpus"} ends the list.
+    """
     code = library.cuInit(0)
     emit({"part": "cuda", "code": code, "name": _error_name(library, code)})
     count = ctypes.c_int(0)
     if code != 0 or not list_devices or library.cuDeviceGetCount(ctypes.byref(count)) != 0:
         return
-    gpus = [_device(library, index) for index in range(count.value)]
-    emit({"part": "gpus", "gpus": to_plain([gpu for gpu in gpus if gpu is not None])})
+    for index in range(count.value):
+        gpu = _device(library, index)
+        emit({"part": "lost", "index": index, "error": "cuDeviceGet failed"} if gpu is None else _message(gpu))
+    emit({"part": "gpus"})
+
+
+def _message(gpu: GpuFacts) -> Message:
+    return {"part": "gpu", "gpu": to_plain(gpu)}
 
 
 def _error_name(library: ctypes.CDLL, code: int) -> str:

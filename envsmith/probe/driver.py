@@ -16,6 +16,8 @@ from envsmith.wire.facts import DriverFacts, LibcudaFacts
 @collector("driver")
 def driver_facts(look: Look, environ: Mapping[str, str], answers: DriverAnswers) -> DriverFacts | None:
     """Return None if there is neither a kernel module nor any user-mode library of the driver."""
+    if answers.trouble and answers.is_list_complete:  # what is asked after the GPUs is cuInit
+        look.gap("driver.cuda_error", TIMEOUT if answers.timed_out else FAILED, f"cuInit: {answers.trouble}")
     module_version, flavour = _kernel_module(look)
     libcuda = _libcuda(look, answers)
     others = other_copies(look, environ, libcuda)

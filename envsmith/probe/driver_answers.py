@@ -20,6 +20,7 @@ class DriverAnswers:
 
     libcuda_error: why libcuda.so.1 could not be loaded. libcuda_code: what cuDriverGetVersion returned (34: a stub).
     cuda_error: "803 CUDA_ERROR_SYSTEM_DRIVER_MISMATCH" and the like, if cuInit was tried and failed.
+    gpus: those listed; is_list_complete says whether the list came to its end. lost_gpus: (index, why it could not be opened).
     refused_nodes: device nodes whose mode allows what opening them did not.
     trouble: why the child ended early, else "".
     """
@@ -35,6 +36,8 @@ class DriverAnswers:
     nvml_cuda_version: str | None = None
     cuda_error: str | None = None
     gpus: tuple[GpuFacts, ...] | None = None
+    is_list_complete: bool = False
+    lost_gpus: tuple[tuple[int, str], ...] = ()
     refused_nodes: tuple[str, ...] = ()
     trouble: str = ""
     timed_out: bool = False
@@ -60,7 +63,8 @@ def read(answers: ChildAnswers) -> DriverAnswers:
     """Put the messages of the child together."""
     parts: dict[str, Message] = {str(message.get("part")): message for message in answers.messages}
     libcuda, nvml, cuda = parts.get("libcuda", {}), parts.get("nvml", {}), parts.get("cuda", {})
-    gpus = parts.get("gpus")
+    gpus = tuple(GpuFacts(**message["gpu"]) for message in answers.messages if message.get("part") == "gpu")
+    lost = tuple((message["index"], message["error"]) for message in answers.messages if message.get("part") == "lost")
     code = cuda.get("code")
     return DriverAnswers(
         libcuda_path=libcuda.get("path"),
@@ -73,7 +77,9 @@ def read(answers: ChildAnswers) -> DriverAnswers:
         nvml_driver_version=nvml.get("driver_version"),
         nvml_cuda_version=nvml.get("cuda_version"),
         cuda_error=f"{code} {cuda.get('name', '')}".strip() if code else None,
-        gpus=tuple(GpuFacts(**gpu) for gpu in gpus["gpus"]) if gpus else None,
+        gpus=gpus if gpus or "gpus" in parts else None,
+        is_list_complete="gpus" in parts,
+        lost_gpus=lost,
         refused_nodes=tuple(parts.get("nodes", {}).get("refused", ())),
         trouble=answers.trouble,
         timed_out=answers.timed_out,

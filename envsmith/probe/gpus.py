@@ -10,11 +10,15 @@ from envsmith.wire.facts import GpuFacts
 @collector("gpus")
 def gpu_facts(look: Look, answers: DriverAnswers) -> tuple[GpuFacts, ...] | None:
     """Return the GPUs, or None with a gap that says why nobody could list them."""
+    for index, why in answers.lost_gpus:
+        look.gap(f"gpus[{index}]", FAILED, why)
+    if answers.trouble and not answers.is_list_complete:
+        # a GPU that hangs or kills the driver's library comes after those that were listed
+        fact = f"gpus[{answers.gpus[-1].index + 1}]" if answers.gpus else "gpus"
+        look.gap(fact, TIMEOUT if answers.timed_out else FAILED, f"asking the driver: {answers.trouble}")
+        return answers.gpus
     if answers.gpus is not None:
         return answers.gpus
-    if answers.trouble:
-        look.gap("gpus", TIMEOUT if answers.timed_out else FAILED, f"asking the driver: {answers.trouble}")
-        return None
     missing = answers.nvml_absent and answers.libcuda_path is None
     words = [f"NVML: {answers.nvml_error}"] if answers.nvml_error else []
     if answers.cuda_error:

@@ -117,5 +117,5 @@ def _glibc() -> str | None:
 def _cpu_count() -> int:
     try:
         return len(os.sched_getaffinity(0))
-    except OSError:
+    except (OSError, AttributeError):  # not everywhere is Linux
         return os.cpu_count() or 1

@@ -30,6 +30,7 @@ GOOD = DriverAnswers(
     nvml_driver_version="580.159.04",
     nvml_cuda_version="13.0",
     gpus=(H200,),
+    is_list_complete=True,
 )
 MODULE = {"/proc/driver/nvidia/version": recorded("nvidia-open-580.159.04.proc-version.txt")}
 
@@ -183,3 +184,26 @@ def test_a_hang_after_libcuda_answered_leaves_libcuda_known(tmp_path: Path) -> N
     assert driver.libcuda is not None
     gpu_facts(look, answers)
     assert gaps(look) == {"gpus": "timeout"}
+
+
+def test_a_hang_at_the_second_gpu_leaves_the_first(tmp_path: Path) -> None:
+    look = plant(tmp_path, {})
+    assert gpu_facts(look, DriverAnswers(gpus=(H200,), trouble="no answer in time", timed_out=True)) == (H200,)
+    assert gaps(look) == {"gpus[1]": "timeout"}
+
+
+def test_a_gpu_that_fell_off_the_bus_is_told(tmp_path: Path) -> None:
+    look = plant(tmp_path, {})
+    assert gpu_facts(
+        look, DriverAnswers(gpus=(H200,), is_list_complete=True, lost_gpus=((1, "GPU is lost (15)"),))
+    ) == (H200,)
+    (gap,) = look.gaps
+    assert (gap.fact, gap.reason, gap.detail) == ("gpus[1]", "failed", "GPU is lost (15)")
+
+
+def test_a_hang_of_cuinit_leaves_nvmls_list(tmp_path: Path) -> None:
+    look = plant(tmp_path, {**BARE_HOST, **MODULE}, sizes={COMPAT: 90 * MIB})
+    answers = replace(GOOD, libcuda_path=COMPAT, trouble="ended by SIGSEGV")
+    assert driver_facts(look, {}, answers) is not None
+    assert gpu_facts(look, answers) == (H200,)
+    assert gaps(look) == {"driver.cuda_error": "failed"}

@@ -108,11 +108,19 @@ def test_nvml_answers(monkeypatch: pytest.MonkeyPatch) -> None:
     answers = driver_answers.read(ChildAnswers(tuple(messages), "", False))
     assert (answers.nvml_driver_version, answers.nvml_cuda_version) == ("580.159.04", "13.0")
     assert answers.nvml_error is None
+    assert answers.lost_gpus == ((2, "GPU is lost (15)"),)
     first, second, part = answers.gpus or ()
     assert (first.index, first.mig_enabled, first.other_processes) == (0, None, 2)
     assert (second.index, second.mig_enabled, second.ecc_uncorrected_errors) == (1, True, 2)
     assert (part.index, part.is_mig_slice, part.uuid) == (1, True, "UUID-slice")
     assert (part.compute_capability, part.memory_total_bytes, part.ecc_enabled) == ("8.0", 5 * GIB, None)
+
+
+def test_a_pynvml_that_lacks_a_function(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delattr(FakeNvml, "nvmlSystemGetCudaDriverVersion_v2")
+    listed, messages = ask(monkeypatch, FakeNvml())
+    assert listed
+    assert messages[0]["cuda_version"] is None
 
 
 def test_nvml_refuses(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -135,7 +143,7 @@ def test_a_pynvml_that_does_not_import(monkeypatch: pytest.MonkeyPatch) -> None:
     listed, messages = ask(monkeypatch, None)
     assert not listed
     (message,) = messages
-    assert "pynvml" in message["error"]
+    assert "pynvml" in message["error"]  # ModuleNotFoundError names it
     assert not message["absent"]
 
 
@@ -195,6 +203,7 @@ def test_cuda_lists_the_devices() -> None:
     ask_cuda(FakeCuda(), messages.append, list_devices=True)  # type: ignore[arg-type]
     answers = driver_answers.read(ChildAnswers(tuple(messages), "", False))
     assert answers.cuda_error is None
+    assert answers.lost_gpus == ((1, "cuDeviceGet failed"),)
     assert answers.gpus == (
         GpuFacts(
             index=0,
@@ -245,7 +254,7 @@ def test_answers_before_a_hang_are_used() -> None:
     def work(emit: Emit) -> None:
         emit({"part": "nodes", "refused": ["/dev/nvidia0"]})
         emit({"part": "libcuda", "path": "/usr/lib/libcuda.so.580.159.04", "error": None, "code": 0})
-        emit({"part": "gpus", "gpus": to_plain([GPU])})
+        emit({"part": "gpu", "gpu": to_plain(GPU)})
         time.sleep(60)
 
     answers = driver_answers.read(BoundedChild(work, 0.3).answers())
