@@ -9,6 +9,7 @@ import subprocess
 import tempfile
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from types import FrameType
 from typing import BinaryIO
 
@@ -17,24 +18,26 @@ _GRACE_S = 5.0
 _ENDING_SIGNALS = (signal.SIGTERM, signal.SIGHUP)
 
 
-def capture(argv: Sequence[str], limit_s: float) -> tuple[int, str]:
-    """Run a short command and return (exit status, stdout and stderr together).
+@dataclass(frozen=True)
+class Captured:
+    """How a short command ended. errors: its stderr."""
+
+    status: int
+    output: str
+    errors: str
+
+
+def capture(argv: Sequence[str], limit_s: float) -> Captured:
+    """Run a short command to its end.
 
     After `limit_s` seconds it is killed and the status is 124, as with timeout(1).
     Raises FileNotFoundError when there is no such program.
     """
     try:
-        done = subprocess.run(
-            list(argv),
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            timeout=limit_s,
-            check=False,
-        )
+        done = subprocess.run(list(argv), stdin=subprocess.DEVNULL, capture_output=True, timeout=limit_s, check=False)
     except subprocess.TimeoutExpired:
-        return TIMED_OUT, f"{argv[0]} took longer than {limit_s:g} s"
-    return done.returncode, done.stdout.decode("utf-8", "replace")
+        return Captured(TIMED_OUT, "", f"{argv[0]} took longer than {limit_s:g} s")
+    return Captured(done.returncode, done.stdout.decode("utf-8", "replace"), done.stderr.decode("utf-8", "replace"))
 
 
 def stream(

@@ -58,15 +58,16 @@ def current_endpoint() -> Endpoint:
     Without a docker command: DOCKER_HOST or the default socket. Raises BuildFailedError when docker cannot tell.
     """
     try:
-        status, output = capture(["docker", "context", "inspect"], _CLI_LIMIT_S)
+        told = capture(["docker", "context", "inspect"], _CLI_LIMIT_S)
     except (FileNotFoundError, PermissionError):
         return Endpoint("default", os.environ.get("DOCKER_HOST") or _DEFAULT_HOST)
-    if status != 0:
+    if told.status != 0:
         raise BuildFailedError(
-            f"docker cannot tell which engine it uses: {output.strip()}", "see docker context ls and DOCKER_CONTEXT"
+            f"docker cannot tell which engine it uses: {told.errors.strip()}",
+            "see docker context ls and DOCKER_CONTEXT",
         )
     try:
-        context = decode(output, tuple[_Context, ...], "the answer of docker context inspect")[0]
+        context = decode(told.output, tuple[_Context, ...], "the answer of docker context inspect")[0]
     except (UsageError, IndexError) as error:
         raise BuildFailedError(f"docker cannot tell which engine it uses: {error}", "see docker context ls") from error
     endpoint = context.Endpoints.get("docker", _DockerEndpoint())

@@ -96,8 +96,8 @@ def _names_nvidia(spec: Path) -> bool:
 def buildx_version() -> str | None:
     """Version of the buildx plugin, "0.13.1"; None = no docker command, or no plugin."""
     try:
-        status, output = capture(["docker", "buildx", "version"], _CLI_LIMIT_S)
+        told = capture(["docker", "buildx", "version"], _CLI_LIMIT_S)
     except (FileNotFoundError, PermissionError):
         return None
-    match = re.search(r"\bv?(\d+\.\d+\.\d+)", output) if status == 0 else None
+    match = re.search(r"\bv?(\d+\.\d+\.\d+)", told.output) if told.status == 0 else None
     return match[1] if match else None

@@ -16,6 +16,7 @@ from envsmith.errors import BuildFailedError
 
 _TARGETS = {"linux/amd64": "x86_64-unknown-linux-gnu", "linux/arm64": "aarch64-unknown-linux-gnu"}
 _MACHINES = {"linux/amd64": ("x86_64", "amd64"), "linux/arm64": ("aarch64", "arm64")}
+_VERSION_LIMIT_S = 10.0
 _DOWNLOAD_LIMIT_S = 300.0
 
 
@@ -50,16 +51,16 @@ def _place(source: Path, target: Path) -> None:
 
 
 def _fetch(own: str, folder: Path, image_platform: str) -> None:
-    version = capture([own, "--version"], 10.0)[1].split()[1]
+    version = capture([own, "--version"], _VERSION_LIMIT_S).output.split()[1]
     place = folder / "fetched"
     argv = [own, "pip", "install", "--quiet", "--python", sys.executable, "--target", str(place), "--no-deps"]
     argv += ["--only-binary", ":all:", "--python-platform", _TARGETS[image_platform], f"uv=={version}"]
-    status, output = capture(argv, _DOWNLOAD_LIMIT_S)
-    if status != 0:
+    fetched = capture(argv, _DOWNLOAD_LIMIT_S)
+    if fetched.status != 0:
         raise BuildFailedError(
             f"uv {version} for {image_platform} could not be fetched, and the build needs it",
             "see that the package index is reached from here",
-            tuple(output.splitlines()[-5:]),
+            tuple(fetched.errors.splitlines()[-5:]),
         )
     (place / "bin" / "uv").replace(folder / "uv")
     shutil.rmtree(place)

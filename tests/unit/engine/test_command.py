@@ -11,17 +11,17 @@ from pathlib import Path
 
 import pytest
 
-from envsmith.engine.command import capture, stream
+from envsmith.engine.command import Captured, capture, stream
 
 
 def test_capture_gives_status_and_both_outputs() -> None:
-    assert capture(["sh", "-c", "echo out; echo err >&2; exit 3"], 10.0) == (3, "out\nerr\n")
+    assert capture(["sh", "-c", "echo out; echo err >&2; exit 3"], 10.0) == Captured(3, "out\n", "err\n")
 
 
 def test_capture_ends_at_its_limit() -> None:
-    status, output = capture(["sleep", "20"], 0.2)
-    assert status == 124
-    assert "longer than 0.2 s" in output
+    ended = capture(["sleep", "20"], 0.2)
+    assert ended.status == 124
+    assert "longer than 0.2 s" in ended.errors
 
 
 def test_stream_gives_lines_as_they_come_and_feeds_stdin() -> None:

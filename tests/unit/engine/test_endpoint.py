@@ -20,9 +20,13 @@ def docker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     folder.mkdir()
     program = folder / "docker"
     quoted = shlex.quote(str(tmp_path))
-    program.write_text(f"#!/bin/sh\n/bin/cat {quoted}/answer\nexit $(/bin/cat {quoted}/status)\n", encoding="utf-8")
+    program.write_text(
+        f"#!/bin/sh\n/bin/cat {quoted}/answer\n/bin/cat {quoted}/errors >&2\nexit $(/bin/cat {quoted}/status)\n",
+        encoding="utf-8",
+    )
     program.chmod(0o755)
     (tmp_path / "status").write_text("0", encoding="ascii")
+    (tmp_path / "errors").write_text("WARNING: Error loading config file: permission denied\n", encoding="ascii")
     monkeypatch.setenv("PATH", str(folder))
     monkeypatch.delenv("DOCKER_HOST", raising=False)
     return tmp_path
@@ -57,7 +61,8 @@ def test_an_answer_that_is_none_is_one_clear_error(docker: Path, text: str) -> N
 
 
 def test_a_context_that_does_not_exist(docker: Path) -> None:
-    (docker / "answer").write_text('context "gone": context not found', encoding="utf-8")
+    (docker / "answer").touch()
+    (docker / "errors").write_text('context "gone": context not found', encoding="utf-8")
     (docker / "status").write_text("1", encoding="ascii")
     with pytest.raises(BuildFailedError, match="context not found"):
         current_endpoint()
