@@ -20,7 +20,8 @@ class DriverAnswers:
 
     libcuda_error: why libcuda.so.1 could not be loaded. libcuda_code: what cuDriverGetVersion returned (34: a stub).
     cuda_error: "803 CUDA_ERROR_SYSTEM_DRIVER_MISMATCH" and the like, if cuInit was tried and failed.
-    gpus: those listed; is_list_complete says whether the list came to its end. lost_gpus: (index, why it could not be opened).
+    gpus: those listed; is_list_complete says whether the list came to its end.
+    lost_gpus: (index, why it could not be opened).
     refused_nodes: device nodes whose mode allows what opening them did not.
     trouble: why the child ended early, else "".
     """
