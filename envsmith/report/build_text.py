@@ -10,17 +10,17 @@ from envsmith.model.check_run import CheckRun
 from envsmith.quoting import shell_command
 from envsmith.report.build_progress import bytes_text, duration_text
 from envsmith.report.check_text import print_check
-from envsmith.report.console import clean, command_line, console, indented
+from envsmith.report.console import Page, clean
 
 _STYLES = {CERTIFIED: "bold green", FAILED: "bold red"}
 
 
 def print_build(result: BuildResult, run: CheckRun | None, *, good: bool) -> None:
     """Print the result to stdout. good: whether the exit status is 0; if not, the whole check is shown first."""
-    out = console()
+    out = Page()
     if run is not None and not good:
         print_check(run)
-        out.print()
+        out.blank()
     image, plan = result.image, result.plan
     fields = {
         "image": image.reference,
@@ -30,26 +30,26 @@ def print_build(result: BuildResult, run: CheckRun | None, *, good: bool) -> Non
         "took": duration_text(result.seconds),
     }
     for name, value in fields.items():
-        out.print(Text.assemble((f"{name:<12}", "bold"), clean(value)), soft_wrap=True)
+        out.line(Text.assemble((f"{name:<12}", "bold"), clean(value)))
     for substitution in plan.substitutions:
         text = f"{substitution.what} {substitution.used} instead of {substitution.requested}"
-        out.print(Text.assemble((f"{'substituted':<12}", "bold yellow"), clean(text)), soft_wrap=True)
+        out.line(Text.assemble((f"{'substituted':<12}", "bold yellow"), clean(text)))
     _print_check(result)
     if not good:
-        out.print(indented(Text("The image is kept, so that it can be looked into.", "yellow"), 0))
+        out.paragraph(Text("The image is kept, so that it can be looked into.", "yellow"))
     _print_next(result, good)
 
 
 def _print_check(result: BuildResult) -> None:
-    out = console()
+    out = Page()
     if result.check is None:
-        out.print(Text.assemble((f"{'checked':<12}", "bold"), ("no: --no-check", "yellow")))
+        out.line(Text.assemble((f"{'checked':<12}", "bold"), ("no: --no-check", "yellow")))
         return
     style = _STYLES.get(result.check.status, "bold yellow")
-    out.print(Text.assemble((f"{'checked':<12}", "bold"), (result.check.status, style)))
-    out.print(indented(f"{_counts(result.check)}; {clean(result.check.reason)}", 12))
+    out.line(Text.assemble((f"{'checked':<12}", "bold"), (result.check.status, style)))
+    out.paragraph(f"{_counts(result.check)}; {clean(result.check.reason)}", 12)
     written = result.certificate or "none, since the check failed"
-    out.print(Text.assemble((f"{'certificate':<12}", "bold"), clean(written)), soft_wrap=True)
+    out.line(Text.assemble((f"{'certificate':<12}", "bold"), clean(written)))
 
 
 def _counts(check: CheckSummary) -> str:
@@ -62,11 +62,12 @@ def _counts(check: CheckSummary) -> str:
 
 
 def _print_next(result: BuildResult, good: bool) -> None:
-    out = console()
-    out.print(Text("\nnext", "bold"))
+    out = Page()
+    out.blank()
+    out.line(Text("next", "bold"))
     name = result.image.reference
     gpus = ["--gpus", "all"] if result.plan.wheel_cuda else []
     if good:
-        command_line(out, shell_command(["docker", "run", "--rm", "-it", *gpus, name]), 2)
+        out.command(shell_command(["docker", "run", "--rm", "-it", *gpus, name]), 2)
     if result.check is None or result.check.status != CERTIFIED:
-        command_line(out, shell_command(["envsmith", "check", "--image", name]), 2)
+        out.command(shell_command(["envsmith", "check", "--image", name]), 2)

@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-from rich.console import Console
 from rich.text import Text
 
 from envsmith.model.certificate import CERTIFIED, FAILED, Certificate, Predicate
 from envsmith.report.check_text import check_text
-from envsmith.report.console import STYLES, clean, console, hanging, indented
+from envsmith.report.console import STYLES, Page, clean
 
 _VERDICT_STYLES = {CERTIFIED: "bold green", FAILED: "bold red"}
 
 
 def print_certificate(certificate: Certificate) -> None:
     """Print a certificate to stdout."""
-    out = console()
+    out = Page()
     predicate = certificate.predicate
-    out.print(Text.assemble("Verdict: ", (clean(predicate.verdict), _style(predicate.verdict))))
+    out.line(Text.assemble("Verdict: ", (clean(predicate.verdict), _style(predicate.verdict))))
     for subject in certificate.subject:
         _row(out, predicate.subject_kind, subject.name)
     _row(out, "issued", f"{predicate.issued_at} by {predicate.tool}, {predicate.seconds:.0f} s of checks")
@@ -32,7 +31,7 @@ def print_certificate(certificate: Certificate) -> None:
     _print_digests(out, certificate)
 
 
-def _print_digests(out: Console, certificate: Certificate) -> None:
+def _print_digests(out: Page, certificate: Certificate) -> None:
     """Every digest on a line of its own, never broken, so that it can be copied."""
     predicate = certificate.predicate
     digests = {f"{predicate.subject_kind}": f"sha256:{s.digest.get('sha256', '')}" for s in certificate.subject}
@@ -44,10 +43,11 @@ def _print_digests(out: Console, certificate: Certificate) -> None:
         "snapshot": predicate.snapshot_digest,
         "statement": predicate.statement_digest,
     }
-    out.print(Text("\nDigests", "bold underline"))
+    out.blank()
+    out.title("Digests")
     for name, value in digests.items():
         if value:
-            out.print(Text.assemble((f"  {clean(name):<10} ", "dim"), clean(value)), soft_wrap=True)
+            out.line(Text.assemble((f"  {clean(name):<10} ", "dim"), clean(value)))
 
 
 def print_verified(certificate: Certificate, against_image: str | None) -> None:
@@ -55,14 +55,14 @@ def print_verified(certificate: Certificate, against_image: str | None) -> None:
     verdict = certificate.predicate.verdict
     about = f"it is about the image {clean(against_image)}" if against_image else "no image was named to compare with"
     line = Text.assemble("not edited; ", about, "; it says: ", (clean(verdict), _style(verdict)))
-    console().print(line, soft_wrap=True)
+    Page().line(line)
 
 
 def _style(verdict: str) -> str:
     return _VERDICT_STYLES.get(verdict, "bold yellow")
 
 
-def _print_environment(out: Console, predicate: Predicate) -> None:
+def _print_environment(out: Page, predicate: Predicate) -> None:
     seen = predicate.environment
     _row(out, "GPUs", ", ".join(seen.gpus) or "none")
     driver_cuda = f", offers CUDA {seen.driver_cuda}" if seen.driver_cuda else ""
@@ -75,19 +75,21 @@ def _print_environment(out: Console, predicate: Predicate) -> None:
             _row(out, "replaced", f"{substitution.what} {substitution.requested} by {substitution.used}")
 
 
-def _print_checks(out: Console, predicate: Predicate) -> None:
-    out.print(Text("\nChecks", "bold underline"))
+def _print_checks(out: Page, predicate: Predicate) -> None:
+    out.blank()
+    out.title("Checks")
     for result in predicate.checks:
         status = Text(f"{clean(result.status):<7}", STYLES.get(result.status, ""))
-        out.print(hanging(status, check_text(result), 2))
+        out.hanging(status, check_text(result), 2)
 
 
-def _print_section(out: Console, title: str, lines: list[Text]) -> None:
+def _print_section(out: Page, title: str, lines: list[Text]) -> None:
     if lines:
-        out.print(Text(f"\n{title}", "bold underline"))
+        out.blank()
+        out.title(title)
     for line in lines:
-        out.print(indented(line, 2))
+        out.paragraph(line, 2)
 
 
-def _row(out: Console, name: str, text: str, indent: int = 0) -> None:
-    out.print(hanging(Text(f"{clean(name):<10}", "dim"), clean(text), indent))
+def _row(out: Page, name: str, text: str, indent: int = 0) -> None:
+    out.hanging(Text(f"{clean(name):<10}", "dim"), clean(text), indent)

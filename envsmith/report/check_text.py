@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from rich.console import Console
 from rich.text import Text
 
 from envsmith.model.certificate import CERTIFIED, FAILED
 from envsmith.model.check_run import CheckRun
 from envsmith.model.findings import Diagnosis, Finding, Fix, Severity, describe_gap
-from envsmith.report.console import STYLES, clean, command_line, console, hanging, indented
+from envsmith.report.console import STYLES, Page, clean
 from envsmith.wire.facts import Snapshot
 from envsmith.wire.results import PASS, SKIP, CheckResult, Metric
 
@@ -20,7 +19,7 @@ _STRAY_LINES_SHOWN = 5
 
 def print_check(run: CheckRun) -> None:
     """Print a run to stdout."""
-    out = console()
+    out = Page()
     _print_findings(out, run.diagnosis)
     if run.report.results:
         _print_checks(out, run.report.results)
@@ -29,7 +28,7 @@ def print_check(run: CheckRun) -> None:
     _print_verdict(out, run)
 
 
-def _print_findings(out: Console, diagnosis: Diagnosis) -> None:
+def _print_findings(out: Page, diagnosis: Diagnosis) -> None:
     """Each root with its consequences after it."""
     for number, finding in enumerate(diagnosis.findings):
         if finding.because_of:
@@ -38,41 +37,41 @@ def _print_findings(out: Console, diagnosis: Diagnosis) -> None:
             title = "Note"
         else:
             title = "Also found" if number else "Root cause"
-        out.print(Text(title, "bold underline"))
+        out.title(title)
         _print_finding(out, finding)
-        out.print()
+        out.blank()
 
 
-def _print_finding(out: Console, finding: Finding) -> None:
+def _print_finding(out: Page, finding: Finding) -> None:
     severity = finding.severity.name
-    out.print(hanging(Text(f"{severity} {finding.rule}", STYLES[severity]), Text(clean(finding.summary), "bold")))
+    out.hanging(Text(f"{severity} {finding.rule}", STYLES[severity]), Text(clean(finding.summary), "bold"))
     for evidence in finding.evidence:
         said = Text.assemble(clean(evidence.value), ("  expected: " + clean(evidence.expected), "dim"))
-        out.print(hanging(Text(f"{evidence.fact}:", "dim"), said, 2))
+        out.hanging(Text(f"{evidence.fact}:", "dim"), said, 2)
     for number, fix in enumerate(fix for fix in (finding.fix, *finding.other_fixes) if fix):
         _print_fix(out, fix, "or: " if number else "fix:")
 
 
-def _print_fix(out: Console, fix: Fix, label: str) -> None:
+def _print_fix(out: Page, fix: Fix, label: str) -> None:
     needs = [word for word, needed in (("root", fix.needs_root), ("a reboot", fix.needs_reboot)) if needed]
     note = f" (needs {' and '.join(needs)})" if needs else ""
-    out.print(hanging(Text(label, "green"), Text.assemble(clean(fix.text), (note, "dim")), 2))
+    out.hanging(Text(label, "green"), Text.assemble(clean(fix.text), (note, "dim")), 2)
     for command in fix.commands:
-        command_line(out, command, 7)
+        out.command(command, 7)
 
 
-def _print_checks(out: Console, results: Iterable[CheckResult]) -> None:
+def _print_checks(out: Page, results: Iterable[CheckResult]) -> None:
     """One line a check; a reason that several were skipped for is told once."""
-    out.print(Text("Checks", "bold underline"))
+    out.title("Checks")
     told: set[str] = set()
     for result in results:
         again = result.status == SKIP and result.message in told
         told.add(result.message)
         status = Text(f"{result.status:<7}", STYLES.get(result.status, ""))
-        out.print(hanging(status, check_text(result, reason_told=again), 2))
+        out.hanging(status, check_text(result, reason_told=again), 2)
         for line in result.log_tail if result.status not in (PASS, SKIP) else ():
-            out.print(hanging(Text("|", "dim"), clean(line), 10))
-    out.print()
+            out.hanging(Text("|", "dim"), clean(line), 10)
+    out.blank()
 
 
 def check_text(result: CheckResult, *, reason_told: bool = False) -> Text:
@@ -106,9 +105,9 @@ def _short(value: float | str) -> str:
     return f"{value:.3g}" if isinstance(value, float) else clean(str(value))
 
 
-def _print_versions(out: Console, run: CheckRun) -> None:
+def _print_versions(out: Page, run: CheckRun) -> None:
     for name, text in _versions(run.report.snapshot):
-        out.print(hanging(Text(f"{name:<7}", "bold"), clean(text)))
+        out.hanging(Text(f"{name:<7}", "bold"), clean(text))
 
 
 def _versions(snapshot: Snapshot) -> Iterable[tuple[str, str]]:
@@ -121,6 +120,8 @@ def _versions(snapshot: Snapshot) -> Iterable[tuple[str, str]]:
         if loaded:
             parts += [f"{name} {said}" for name, said in (("cuDNN", loaded.cudnn), ("NCCL", loaded.nccl)) if said]
         yield "torch", ", ".join(parts)
+    elif not any(gap.fact == "torch" for gap in snapshot.gaps):
+        yield "torch", "not installed"
     driver = snapshot.driver
     if driver:
         offers = f", offers CUDA {driver.driver_cuda}" if driver.driver_cuda else ""
@@ -134,7 +135,7 @@ def _versions(snapshot: Snapshot) -> Iterable[tuple[str, str]]:
         yield "System", f"{host.os_name or host.os_id or 'unknown'}, {host.machine}{where}"
 
 
-def _print_unseen(out: Console, run: CheckRun) -> None:
+def _print_unseen(out: Page, run: CheckRun) -> None:
     """What nobody could look at, and which rules that left without an answer."""
     unseen = [describe_gap(gap) for gap in run.report.snapshot.gaps]
     unseen += [
@@ -143,18 +144,20 @@ def _print_unseen(out: Console, run: CheckRun) -> None:
         if outcome.status == "broken" or (outcome.status == "skipped" and not outcome.reason.startswith("there is no"))
     ]
     if unseen:
-        out.print(Text("\nNot looked at", "bold underline"))
+        out.blank()
+        out.title("Not looked at")
     for text in unseen:
-        out.print(indented(clean(text), 2))
+        out.paragraph(clean(text), 2)
     if run.stray_output:
-        out.print(Text("\nAlso printed while checking, last lines", "bold underline"))
+        out.blank()
+        out.title("Also printed while checking, last lines")
     for line in run.stray_output[-_STRAY_LINES_SHOWN:]:
-        out.print(hanging(Text("|", "dim"), line, 2))
+        out.hanging(Text("|", "dim"), line, 2)
 
 
-def _print_verdict(out: Console, run: CheckRun) -> None:
+def _print_verdict(out: Page, run: CheckRun) -> None:
     style = _VERDICT_STYLES.get(run.verdict.status, "bold yellow")
-    out.print()
-    out.print(indented(Text.assemble((run.verdict.status, style), f": {clean(run.verdict.reason)}"), 0))
+    out.blank()
+    out.paragraph(Text.assemble((run.verdict.status, style), f": {clean(run.verdict.reason)}"))
     if run.certificate:
-        out.print(Text(f"Certificate: {clean(run.certificate)}"), soft_wrap=True)
+        out.line(f"Certificate: {clean(run.certificate)}")

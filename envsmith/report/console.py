@@ -1,18 +1,15 @@
-"""Text for people: a rich console without markup, and text from elsewhere made harmless before it is shown."""
+"""Text for people: paragraphs with hanging indents on a rich console, and others' text made harmless first."""
 
 from __future__ import annotations
 
-from rich.console import Console, RenderableType
-from rich.padding import Padding
-from rich.table import Table
+from rich.console import Console
 from rich.text import Text
 
 from envsmith.engine.text import printable
 
-# The names of styles are rich's. One word one colour in everything that envsmith prints.
+# One word one colour in everything that a check or a certificate says. The names of styles are rich's.
 STYLES = {
     "pass": "green",
-    "found": "red",
     "fail": "bold red",
     "crash": "bold red",
     "timeout": "bold red",
@@ -21,11 +18,7 @@ STYLES = {
     "WARNING": "yellow",
     "INFO": "cyan",
 }
-
-
-def console(*, stderr: bool = False) -> Console:
-    """A console for stdout or stderr. Colour only on a terminal and without NO_COLOR, both as rich sees them."""
-    return Console(stderr=stderr, markup=False, highlight=False, emoji=False)
+_NARROWEST_COLUMNS = 20
 
 
 def clean(text: str) -> str:
@@ -33,20 +26,46 @@ def clean(text: str) -> str:
     return printable(" ".join(text.splitlines()))
 
 
-def indented(content: RenderableType, columns: int) -> Padding:
-    """A paragraph, or a table, that keeps its indent when it wraps."""
-    return Padding(Text(content) if isinstance(content, str) else content, (0, 0, 0, columns), expand=False)
+class Page:
+    """A stream of paragraphs to stdout or stderr. Lines have no trailing spaces; commands are never broken.
 
+    Colour only on a terminal and without NO_COLOR, both as rich sees them; nothing is read as markup.
+    """
 
-def hanging(label: Text | str, text: Text | str, columns: int = 0) -> Padding:
-    """A label and a paragraph beside it that wraps under itself, not under the label."""
-    grid = Table.grid(padding=(0, 1, 0, 0))
-    grid.add_column(no_wrap=True)
-    grid.add_column(overflow="fold")
-    grid.add_row(label, text)
-    return indented(grid, columns)
+    def __init__(self, *, stderr: bool = False) -> None:
+        self.console = Console(stderr=stderr, markup=False, highlight=False, emoji=False)
 
+    def title(self, text: str) -> None:
+        """A heading."""
+        self._line(Text(text, "bold underline"))
 
-def command_line(target: Console, command: str, columns: int) -> None:
-    """Print a command so that it can be copied whole: it is never broken by us, however long it is."""
-    target.print(Text.assemble(" " * columns, ("$ ", "dim"), (clean(command), "bold")), soft_wrap=True)
+    def blank(self) -> None:
+        """An empty line."""
+        self.console.print()
+
+    def line(self, text: Text | str, indent: int = 0) -> None:
+        """One line that is not wrapped by us, so that what it holds can be copied."""
+        self._line(Text.assemble(" " * indent, text))
+
+    def command(self, command: str, indent: int = 0) -> None:
+        """A command to copy, on one line however long it is."""
+        self.line(Text.assemble(("$ ", "dim"), (clean(command), "bold")), indent)
+
+    def paragraph(self, text: Text | str, indent: int = 0) -> None:
+        """Text that wraps and keeps its indent."""
+        self.hanging("", text, indent)
+
+    def hanging(self, label: Text | str, text: Text | str, indent: int = 0) -> None:
+        """A label and text beside it, which wraps under itself and not under the label."""
+        label = Text(label) if isinstance(label, str) else label
+        text = Text(text) if isinstance(text, str) else text
+        gap = indent + label.cell_len + (1 if label else 0)
+        width = max(_NARROWEST_COLUMNS, self.console.width - gap)
+        for number, wrapped in enumerate(text.wrap(self.console, width, overflow="fold")):
+            wrapped.rstrip()
+            before = Text.assemble(" " * indent, label, " " if label else "") if number == 0 else Text(" " * gap)
+            self._line(Text.assemble(before, wrapped))
+
+    def _line(self, text: Text) -> None:
+        text.rstrip()
+        self.console.print(text, soft_wrap=True)
