@@ -18,8 +18,10 @@ from envsmith.model import fit, versions
 from envsmith.model.matrix import BaseImage, ForwardCompat, Matrix, OperatingSystem, TorchBuild
 from envsmith.model.request import BuildRequest
 
-# with platform=ANY_PLATFORM a request asks "would another platform do?"; no user can type it
+# No user can type these. With platform=ANY_PLATFORM a request asks "would another platform do?", and with
+# cuda=ANY_BUILD "would a build of either kind do?": no cuda wish at all means a CUDA build.
 ANY_PLATFORM = ""
+ANY_BUILD = ""
 CPU = "cpu"
 OFFERED = ("stable", "legacy", "experimental")
 DEVEL = "devel"
@@ -80,33 +82,40 @@ def has_the_cuda(build: TorchBuild, request: BuildRequest, matrix: Matrix) -> bo
     Another CUDA of the same major may stand in where every driver that runs the requested one runs it too: an older one
     always, a newer one by minor-version compatibility, so not where a GPU would need its PTX.
     """
+    if request.cuda == ANY_BUILD:
+        return True
     if request.cuda == CPU or build.wheel_cuda is None:
         return request.cuda == CPU and build.wheel_cuda is None
-    if request.cuda is None or is_exact(build, request):
+    asked = asked_cuda(request)
+    if asked is None or is_exact(build, request):
         return True
-    if request.exact or versions.major(build.wheel_cuda) != versions.major(request.cuda):
+    if request.exact or versions.major(build.wheel_cuda) != versions.major(asked):
         return False
-    older = versions.parse(build.wheel_cuda) <= versions.parse(versions.minor_of(request.cuda))
+    older = versions.parse(build.wheel_cuda) <= versions.parse(versions.minor_of(asked))
     return older or not coverage.needs_native(build, request.gpus, matrix)
+
+
+def asked_cuda(request: BuildRequest) -> str | None:
+    """The CUDA version asked for, if it was one."""
+    return None if request.cuda in (None, CPU, ANY_BUILD) else request.cuda
 
 
 def is_exact(build: TorchBuild, request: BuildRequest) -> bool:
     """Whether the build's CUDA is the one asked for, to as many numbers as --exact makes count."""
-    if request.cuda is None or request.cuda == CPU:
+    asked = asked_cuda(request)
+    if asked is None:
         return True
     if build.wheel_cuda is None:
         return False
     if request.exact and build.wheel_toolkit is not None:
-        return versions.has_prefix(build.wheel_toolkit, request.cuda)
-    return build.wheel_cuda == versions.minor_of(request.cuda)
+        return versions.has_prefix(build.wheel_toolkit, asked)
+    return build.wheel_cuda == versions.minor_of(asked)
 
 
 def is_offered(build: TorchBuild, request: BuildRequest, _matrix: Matrix) -> bool:
     """Builds that upstream does not advertise, or that nobody has seen, are for those who name them exactly."""
     return build.status in OFFERED or (
-        request.torch == build.torch
-        and request.cuda is not None
-        and build.wheel_cuda == (request.cuda if request.cuda == CPU else versions.minor_of(request.cuda))
+        request.torch == build.torch and asked_cuda(request) is not None and is_exact(build, request)
     )
 
 
@@ -205,7 +214,7 @@ def base_images(
 def _carries(image: BaseImage, build: TorchBuild, request: BuildRequest, forward: ForwardCompat | None) -> bool:
     if image.cuda is None or build.wheel_cuda is None:
         return False
-    wanted = request.cuda if request.variant == DEVEL and request.cuda is not None else build.wheel_cuda
+    wanted = (asked_cuda(request) if request.variant == DEVEL else None) or build.wheel_cuda
     if not versions.has_prefix(image.cuda, wanted):
         return False
     return forward is None or (image.cuda_compat and versions.minor_of(image.cuda) == versions.minor_of(forward.cuda))

@@ -44,7 +44,7 @@ def _rank(candidate: Candidate, request: BuildRequest) -> tuple[Any, ...]:
         place if request.variant == pool.DEVEL else 0,
         _newest_first(versions.parse(build.torch)),
         forward,
-        cuda_distance(build, request.cuda),
+        cuda_distance(build, request),
         _standing(build),
         _newest_first(versions.parse(build.wheel_cuda or "0")),
         place,
@@ -61,9 +61,10 @@ def _standing(build: TorchBuild) -> int:
     return 0 if build.pypi_default else ranks.get(build.status, len(ranks))
 
 
-def cuda_distance(build: TorchBuild, requested_cuda: str | None) -> int:
+def cuda_distance(build: TorchBuild, request: BuildRequest) -> int:
     """How far the build's CUDA is from the one asked for, in minors; an older major ends where a newer begins."""
-    if requested_cuda in (None, pool.CPU) or build.wheel_cuda is None:
+    asked = pool.asked_cuda(request)
+    if asked is None or build.wheel_cuda is None:
         return 0
-    wheel, wanted = versions.parse(build.wheel_cuda).release, versions.parse(requested_cuda).release
+    wheel, wanted = versions.parse(build.wheel_cuda).release, versions.parse(asked).release
     return abs((wheel[0] - wanted[0]) * _MINORS_OF_A_MAJOR + wheel[1] - wanted[1])

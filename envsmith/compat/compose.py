@@ -8,7 +8,7 @@ from dataclasses import replace
 from envsmith import __version__
 from envsmith.compat import candidates as pool
 from envsmith.compat import coverage, drivers, gpus, notes
-from envsmith.compat.candidates import CPU, DEVEL, Candidate
+from envsmith.compat.candidates import DEVEL, Candidate
 from envsmith.model import fit, versions
 from envsmith.model.matrix import Matrix
 from envsmith.model.plan import Alternative, Coverage, DriverFloor, Package, Plan, Substitution
@@ -120,9 +120,9 @@ def packages(chosen: Candidate, companions: Sequence[str]) -> tuple[Package, ...
 def substitutions(request: BuildRequest, chosen: Candidate) -> tuple[Substitution, ...]:
     """What was asked for and is not what the image holds."""
     build = chosen.build
-    if request.cuda in (None, CPU) or build.wheel_cuda is None or build.wheel_toolkit is None:
+    asked = pool.asked_cuda(request)
+    if asked is None or build.wheel_cuda is None or build.wheel_toolkit is None:
         return ()
-    asked = request.cuda
     if build.wheel_cuda != versions.minor_of(asked):
         reason = (
             f"torch {build.torch} has no CUDA {versions.minor_of(asked)} build for {build.platform}; "

@@ -31,7 +31,7 @@ def candidates(
     if wish.option == w.TORCH:
         return _by_torch(fitting, wish.value, matrix)
     if wish.option == w.CUDA:
-        by_distance = sorted(fitting, key=lambda candidate: cuda_distance(candidate.build, request.cuda))
+        by_distance = sorted(fitting, key=lambda candidate: cuda_distance(candidate.build, request))
         return one_of_each(by_distance, lambda candidate: candidate.build.wheel_cuda)[:_MOST_EACH]
     if wish.option == w.PYTHON:
         return _by_python(fitting, wish.value)
@@ -64,7 +64,7 @@ def _nearest_to_all(
         asked = options.get(w.TORCH)
         return (
             _torch_gap(candidate.build.torch, asked, matrix) if asked else (),
-            cuda_distance(candidate.build, request.cuda) if w.CUDA in options else 0,
+            cuda_distance(candidate.build, request) if w.CUDA in options else 0,
             _python_gap(candidate.python, options[w.PYTHON]) if w.PYTHON in options else (),
         )
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass, replace
 
-from envsmith.compat.candidates import ANY_PLATFORM, DEVEL
+from envsmith.compat.candidates import ANY_BUILD, ANY_PLATFORM, CPU, DEVEL
 from envsmith.model.request import BuildRequest
 from envsmith.quoting import shell_command
 
@@ -54,7 +54,7 @@ def only(request: BuildRequest, kept: Collection[Wish]) -> BuildRequest:
     return replace(
         request,
         torch=request.torch if TORCH in options else None,
-        cuda=request.cuda if CUDA in options else None,
+        cuda=request.cuda if CUDA in options else ANY_BUILD if request.cuda == CPU else None,
         exact=request.exact and EXACT in options,
         cudnn=request.cudnn if CUDNN in options else None,
         python=request.python if PYTHON in options else None,

@@ -6,6 +6,7 @@ Each rule stands here a second time, in other words, so that a mistake in the re
 from __future__ import annotations
 
 import json
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +31,7 @@ DRIVER_SAMPLES = [
 # fmt: on
 
 
+@cache
 def numbers(version: str) -> tuple[int, ...]:
     return tuple(int(part) for part in version.split("."))
 
@@ -45,12 +47,14 @@ def driver_numbers(driver: str) -> tuple[int, ...]:
     return numbers(driver) if "." in driver else (int(driver), 10**6)
 
 
+@cache
 def branch_cuda(driver: str) -> tuple[int, ...] | None:
     branch = driver_numbers(driver)[0]
     known = {row["branch"]: numbers(row["driver_cuda"]) for row in TABLES["driver_branches"] if row["driver_cuda"]}
     return max((cuda for key, cuda in known.items() if key <= branch), default=None)
 
 
+@cache
 def is_native(wheel_cuda: str, driver: str) -> bool:
     offered = branch_cuda(driver)
     if offered is not None and offered >= numbers(wheel_cuda):
@@ -63,6 +67,7 @@ def is_native(wheel_cuda: str, driver: str) -> bool:
     return any(driver_numbers(driver) >= floor for floor in floors)
 
 
+@cache
 def meets_minor_floor(wheel_cuda: str, driver: str) -> bool:
     return any(
         row["cuda_major"] == numbers(wheel_cuda)[0] and driver_numbers(driver) >= numbers(row["driver_min"])
@@ -70,6 +75,7 @@ def meets_minor_floor(wheel_cuda: str, driver: str) -> bool:
     )
 
 
+@cache
 def forward_branches(wheel_cuda: str) -> set[int]:
     rows = [row for row in TABLES["forward_compat"] if minor(row["cuda"]) == minor(wheel_cuda)]
     return {branch for row in rows for branch in row["driver_branches"]}
@@ -169,6 +175,9 @@ def _as_asked(plan: Plan, request: BuildRequest, row: Row) -> dict[str, bool]:
         "torch is not the one asked for": request.torch is None or _is_torch(plan.torch, request.torch),
         "a CPU build that nobody asked for": (wheel is None) == (asked == "cpu"),
         "another CUDA major": asked in (None, "cpu") or numbers(str(wheel))[0] == numbers(asked)[0],
+        "a newer CUDA stands in that needs its own driver": exact
+        or numbers(str(wheel)) < minor(str(asked))
+        or not needs_native(plan),
         "a silent or needless substitution": bool(plan.substitutions) == (not same_patch),
         "a substitution in spite of --exact": not (request.exact and plan.substitutions),
         "requested_cuda is not what was typed": plan.requested_cuda == asked,

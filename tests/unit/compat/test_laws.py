@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from envsmith.cli.request import Typed, build_request
 from envsmith.compat.choose import solve
+from envsmith.compat.compose import compose
 from envsmith.compat.gpus import find_gpu
 from envsmith.compat.load import load_matrix
 from envsmith.compat.resolve import resolve
@@ -21,11 +22,6 @@ from envsmith.model.request import COMPANIONS, OPERATING_SYSTEMS, PLATFORMS, Bui
 from tests.unit.compat import checker
 
 MATRIX = load_matrix()
-
-
-def _some(values: list[str]) -> st.SearchStrategy[str | None]:
-    """Left out as often as not: most people ask for little."""
-    return st.one_of(st.none(), st.sampled_from(sorted(set(values))))
 
 
 @cache
@@ -43,27 +39,66 @@ CUDAS += ["12.7", "14.0", "10.2"]
 DRIVERS = [*checker.DRIVER_SAMPLES, *(str(row.branch) for row in MATRIX.driver_branches), "585.10", "400.10"]
 PYTHONS = ["3.7", "3.8", "3.9", "3.10", "3.11", "3.12", "3.13", "3.13t", "3.14", "3.14t", "3.15", "3.16"]
 
-requests = st.builds(
-    BuildRequest,
-    torch=_some(TORCHES),
-    cuda=_some(CUDAS),
-    cudnn=_some(["8", "9", "8.9", "9.1", "9.10.2", "9.99"]),
-    python=_some(PYTHONS),
-    os=_some(list(OPERATING_SYSTEMS)),
-    variant=st.sampled_from(["runtime", "runtime", "devel"]),
-    gpus=st.lists(st.sampled_from(gpus_of_each_kind()), max_size=2, unique=True).map(tuple),
-    driver=_some(DRIVERS),
-    platform=st.sampled_from(["linux/amd64", *PLATFORMS]),
-    companions=st.lists(st.sampled_from(COMPANIONS), max_size=2, unique=True).map(tuple),
-    exact=st.booleans(),
-)
-cpu_requests = st.builds(
-    BuildRequest, torch=_some(TORCHES), cuda=st.just("cpu"), python=_some(PYTHONS), platform=st.sampled_from(PLATFORMS)
-)
+# those where something happens: with and without code in recent wheels, dropped by drivers, of each eligibility
+TELLING_GPUS = [
+    find_gpu(MATRIX, name)
+    for name in (
+        "Tesla K80",
+        "P100",
+        "V100",
+        "T4",
+        "A100",
+        "RTX 3090",
+        "RTX 4090",
+        "H200",
+        "B200",
+        "RTX 5090",
+        "RTX A6000",
+    )
+]
+TELLING_DRIVERS = ["450.80.02", "470.256.02", "525.60.13", "535", "550.54.14", "570.26", "580.65.06", "595.58.03"]
+
+
+def _wishes(telling: bool) -> dict[str, st.SearchStrategy[object]]:
+    """How each wish may be filled in."""
+    return {
+        "torch": st.sampled_from(TORCHES),
+        "cuda": st.sampled_from(CUDAS),
+        "cudnn": st.sampled_from(["8", "9", "8.9", "9.1", "9.10.2", "9.99"]),
+        "python": st.sampled_from(PYTHONS),
+        "os": st.sampled_from(OPERATING_SYSTEMS),
+        "variant": st.just("devel"),
+        "gpus": st.lists(
+            st.sampled_from(TELLING_GPUS if telling else gpus_of_each_kind()), min_size=1, max_size=2, unique=True
+        ).map(tuple),
+        "driver": st.sampled_from(TELLING_DRIVERS if telling else DRIVERS),
+        "platform": st.just("linux/arm64"),
+        "companions": st.lists(st.sampled_from(COMPANIONS), min_size=1, max_size=2, unique=True).map(tuple),
+        "exact": st.just(True),
+    }
+
+
+@st.composite
+def requests(draw: st.DrawFn) -> BuildRequest:
+    """A few wishes, as people have them, more often than many."""
+    wishes = _wishes(telling=draw(st.booleans()))
+    chosen = draw(st.sets(st.sampled_from(sorted(wishes)), max_size=draw(st.sampled_from([2, 3, 4, len(wishes)]))))
+    return BuildRequest(**{name: draw(wishes[name]) for name in sorted(chosen)})  # type: ignore[arg-type]
+
+
+@st.composite
+def cpu_requests(draw: st.DrawFn) -> BuildRequest:
+    return BuildRequest(
+        torch=draw(st.sampled_from([None, *TORCHES])),
+        cuda="cpu",
+        python=draw(st.sampled_from([None, *PYTHONS])),
+        platform=draw(st.sampled_from(PLATFORMS)),
+    )
 
 
 def _reduced(request: BuildRequest, kept: list[tuple[str, str]]) -> list[BuildRequest]:
-    """The request with just these (option, value) wishes; one for each platform if that is not among them."""
+    """The request with just these (option, value) wishes: one for each platform if that is not among them, and of
+    either kind of build if "--cuda cpu" has gone."""
     values = dict(kept)
     reduced = BuildRequest(
         torch=values.get("--torch"),
@@ -78,7 +113,8 @@ def _reduced(request: BuildRequest, kept: list[tuple[str, str]]) -> list[BuildRe
         exact="--exact" in values,
     )
     platforms = [values["--platform"]] if "--platform" in values else PLATFORMS
-    return [replace(reduced, platform=platform) for platform in platforms]
+    kinds = [None, "cpu"] if request.cuda == "cpu" and "--cuda" not in values else [reduced.cuda]
+    return [replace(reduced, platform=platform, cuda=cuda) for platform in platforms for cuda in kinds]
 
 
 def _served(candidates: list[BuildRequest]) -> bool:
@@ -110,7 +146,7 @@ def _typed(command: str) -> Typed:
 
 
 @settings(max_examples=150, deadline=None)
-@given(requests | cpu_requests)
+@given(requests() | cpu_requests())
 def test_every_plan_satisfies_an_independent_checker(request: BuildRequest) -> None:
     answer = resolve(request, MATRIX)
     if isinstance(answer, Plan):
@@ -118,7 +154,7 @@ def test_every_plan_satisfies_an_independent_checker(request: BuildRequest) -> N
 
 
 @settings(max_examples=60, deadline=None)
-@given(requests | cpu_requests)
+@given(requests() | cpu_requests())
 def test_every_conflict_is_minimal_and_every_way_out_works(request: BuildRequest) -> None:
     answer = resolve(request, MATRIX)
     if isinstance(answer, Refusal):
@@ -130,13 +166,29 @@ def test_every_conflict_is_minimal_and_every_way_out_works(request: BuildRequest
             assert _served(_reduced(request, rest)), f"without {wish} the conflict stays"
         assert all(conflict.reason for conflict in answer.conflicts)
     for alternative in answer.alternatives:
-        other = resolve(build_request(_typed(alternative.command), MATRIX), MATRIX)
+        changed = build_request(_typed(alternative.command), MATRIX)
+        other = resolve(changed, MATRIX)
+        assert changed.companions == request.companions or "without torch" in alternative.change
+        assert changed.gpus == request.gpus or "without" in alternative.change
+        assert (changed.os, changed.python) == (request.os, request.python) or "instead of" in alternative.change
         assert isinstance(other, Plan), alternative.command
         assert (other.torch, other.wheel_cuda) == (alternative.torch, alternative.wheel_cuda), alternative.command
 
 
+@pytest.mark.parametrize("gpu", [None, *TELLING_GPUS], ids=lambda gpu: gpu.name if gpu else "any GPU")
+@pytest.mark.parametrize("torch", [None, "2.6", "2.7.1"])
+def test_every_gpu_on_every_driver(gpu: GpuWish | None, torch: str | None) -> None:
+    """Without luck: the whole table of drivers, for a GPU of each kind."""
+    for driver in checker.DRIVER_SAMPLES:
+        request = BuildRequest(torch=torch, gpus=(gpu,) if gpu else (), driver=driver)
+        for candidate in solve(request, MATRIX)[:3]:
+            plan = compose(request, candidate, (), MATRIX)
+            wrong = [w for w in checker.problems(plan, request) if w != "not the default system, without need"]
+            assert wrong == [], (driver, plan.wheel)
+
+
 @settings(max_examples=60, deadline=None)
-@given(requests | cpu_requests)
+@given(requests() | cpu_requests())
 def test_the_same_request_gives_the_same_answer(request: BuildRequest) -> None:
     first = resolve(request, MATRIX)
     solve.cache_clear()
@@ -149,7 +201,7 @@ def _runs(request: BuildRequest) -> dict[tuple[str, str, str], str | None]:
 
 
 @settings(max_examples=80, deadline=None)
-@given(requests, st.sampled_from(DRIVERS), st.sampled_from(DRIVERS))
+@given(requests(), st.sampled_from(DRIVERS), st.sampled_from(DRIVERS))
 def test_a_newer_driver_never_removes_a_runnable_build(request: BuildRequest, one: str, other: str) -> None:
     """Up to the last branch that supports the GPUs named. A build that runs by forward compatibility alone is bound to
     the branches that NVIDIA lists, and there are newer branches that it does not list: of those nothing is promised."""
@@ -171,14 +223,14 @@ def _cuda_of(variant: str) -> str:
 
 
 @settings(max_examples=80, deadline=None)
-@given(requests, st.sampled_from(gpus_of_each_kind()))
+@given(requests(), st.sampled_from(gpus_of_each_kind()))
 def test_one_more_gpu_never_enlarges_the_set(request: BuildRequest, gpu: GpuWish) -> None:
     more = replace(request, gpus=(*request.gpus, gpu))
     assert set(_runs(more)) <= set(_runs(request))
 
 
 @settings(max_examples=80, deadline=None)
-@given(requests)
+@given(requests())
 def test_each_single_wish_only_narrows_the_choice(request: BuildRequest) -> None:
     """What makes a minimal conflict mean what it says."""
     wished = _runs(request)
