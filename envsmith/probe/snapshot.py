@@ -26,7 +26,7 @@ from envsmith.probe.python import python_facts
 from envsmith.probe.strings import mapped, printable
 from envsmith.probe.toolkits import toolkit_facts
 from envsmith.probe.torch import torch_facts
-from envsmith.wire.facts import LibraryFacts, Snapshot, TorchRuntimeFacts
+from envsmith.wire.facts import LibraryFacts, Snapshot
 
 _NEEDS_TORCH = "needs `import torch`, which a check does in a process of its own"
 
@@ -82,13 +82,3 @@ def add_driver(look: Look, snapshot: Snapshot, environ: Mapping[str, str], answe
     )
     clean: Snapshot = mapped(replace(full, gaps=tuple(look.gaps)), printable)
     return clean
-
-
-def add_torch(
-    snapshot: Snapshot, runtime: TorchRuntimeFacts | None, loaded: tuple[LibraryFacts, ...] | None
-) -> Snapshot:
-    """The snapshot with what a process that imported torch saw; what is None keeps its gap."""
-    known = {"torch_runtime": runtime, "loaded_libraries": loaded}
-    gaps = tuple(gap for gap in snapshot.gaps if known.get(gap.fact) is None)
-    full: Snapshot = mapped(replace(snapshot, torch_runtime=runtime, loaded_libraries=loaded, gaps=gaps), printable)
-    return full

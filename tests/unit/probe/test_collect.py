@@ -14,9 +14,9 @@ import pytest
 from envsmith.probe import collect
 from envsmith.probe.driver_answers import DriverAnswers
 from envsmith.probe.look import Look
-from envsmith.probe.snapshot import add_driver, add_torch, look_around
+from envsmith.probe.snapshot import add_driver, look_around
 from envsmith.wire.encode import to_plain
-from envsmith.wire.facts import Gap, LibraryFacts, Snapshot, TorchRuntimeFacts
+from envsmith.wire.facts import Gap, Snapshot
 from tests.unit.probe.trees import BARE_HOST, ld_cache, plant, recorded
 
 ROOT = Path(__file__).parents[3]
@@ -62,17 +62,6 @@ def test_without_libraries() -> None:
     snapshot = collect("x", with_libraries=False)
     assert snapshot.libraries is None
     assert Gap("libraries", "not-looked", "left out on request") in snapshot.gaps
-
-
-def test_what_a_process_with_torch_saw_closes_the_gaps() -> None:
-    before = collect("x", with_libraries=False)
-    runtime = TorchRuntimeFacts("2.6.0+cpu", None, None, None, (), (), False, 0, "no\x1b driver")
-    half = add_torch(before, runtime, None)
-    assert half.torch_runtime is not None
-    assert half.torch_runtime.unavailable_reason == "no\ufffd driver"
-    assert {gap.fact for gap in before.gaps} - {gap.fact for gap in half.gaps} == {"torch_runtime"}
-    full = add_torch(before, runtime, (LibraryFacts("nccl", "/a", None, "other"),))
-    assert {gap.fact for gap in before.gaps} - {gap.fact for gap in full.gaps} == {"torch_runtime", "loaded_libraries"}
 
 
 def test_collecting_is_quick_and_leaves_torch_alone() -> None:
