@@ -163,7 +163,7 @@ def _require_subject(certificate: Certificate, what: str, image_digest: str) -> 
     if _hex(image_digest) not in certified:
         raise ValidationFailedError(
             f"{what} is about another image: it certifies sha256:{', sha256:'.join(certified)}, not {image_digest}",
-            "check this image with envsmith check --image and --certificate",
+            "envsmith check --image IMAGE --certificate FILE makes one for this image",
         )
 
 

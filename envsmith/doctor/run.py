@@ -9,7 +9,7 @@ from typing import Any
 from envsmith.doctor.advice import Site
 from envsmith.doctor.catalogue import all_rules
 from envsmith.doctor.rule import MATRIX, SITE, CannotTell, Need, Rule
-from envsmith.model.findings import Diagnosis, Finding, Outcome, describe_gap
+from envsmith.model.findings import NOT_APPLICABLE, Diagnosis, Finding, Outcome, describe_gap
 from envsmith.model.matrix import Matrix
 from envsmith.wire.facts import Snapshot
 
@@ -68,7 +68,7 @@ def _supply(need: Need, snapshot: Snapshot, matrix: Matrix) -> Any:
     if need.fact not in _CAN_BE_NONE:
         raise _Skipped(f"{need.fact}: not looked at")
     if not need.none_is_an_answer:
-        raise _Skipped(f"there is no {need.fact} here")
+        raise _Skipped(f"{NOT_APPLICABLE}{need.fact} here")
     return None
 
 

@@ -7,6 +7,9 @@ from enum import IntEnum
 
 from envsmith.wire.facts import Gap
 
+# How the reason of an outcome begins whose rule has nothing to judge here; no fact is missing then.
+NOT_APPLICABLE = "there is no "
+
 
 class Severity(IntEnum):
     """Greater is worse."""

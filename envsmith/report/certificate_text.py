@@ -5,8 +5,8 @@ from __future__ import annotations
 from rich.text import Text
 
 from envsmith.model.certificate import CERTIFIED, FAILED, Certificate, Predicate
-from envsmith.report.check_text import check_text
-from envsmith.report.console import STYLES, Page, clean
+from envsmith.report.check_text import print_checks
+from envsmith.report.console import Page, clean
 
 _VERDICT_STYLES = {CERTIFIED: "bold green", FAILED: "bold red"}
 
@@ -24,7 +24,8 @@ def print_certificate(certificate: Certificate) -> None:
     proved = ", ".join(predicate.proved_compute_capabilities) or "none"
     _row(out, "predicted", f"compute capabilities {predicted}")
     _row(out, "proved", f"compute capabilities {proved}")
-    _print_checks(out, predicate)
+    out.blank()
+    print_checks(out, predicate.checks)
     findings = [Text(clean(f"{f.severity.name} {f.rule}: {f.summary}")) for f in predicate.findings]
     _print_section(out, "Findings", findings)
     _print_section(out, "Not looked at", [Text(clean(text)) for text in predicate.not_looked_at])
@@ -73,14 +74,6 @@ def _print_environment(out: Page, predicate: Predicate) -> None:
     if predicate.plan:
         for substitution in predicate.plan.substitutions:
             _row(out, "replaced", f"{substitution.what} {substitution.requested} by {substitution.used}")
-
-
-def _print_checks(out: Page, predicate: Predicate) -> None:
-    out.blank()
-    out.title("Checks")
-    for result in predicate.checks:
-        status = Text(f"{clean(result.status):<7}", STYLES.get(result.status, ""))
-        out.hanging(status, check_text(result), 2)
 
 
 def _print_section(out: Page, title: str, lines: list[Text]) -> None:

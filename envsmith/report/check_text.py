@@ -8,7 +8,7 @@ from rich.text import Text
 
 from envsmith.model.certificate import CERTIFIED, FAILED
 from envsmith.model.check_run import CheckRun
-from envsmith.model.findings import Diagnosis, Finding, Fix, Severity, describe_gap
+from envsmith.model.findings import NOT_APPLICABLE, Diagnosis, Finding, Fix, Severity, describe_gap
 from envsmith.report.console import STYLES, Page, clean
 from envsmith.wire.facts import Snapshot
 from envsmith.wire.results import PASS, SKIP, CheckResult, Metric
@@ -22,7 +22,8 @@ def print_check(run: CheckRun) -> None:
     out = Page()
     _print_findings(out, run.diagnosis)
     if run.report.results:
-        _print_checks(out, run.report.results)
+        print_checks(out, run.report.results)
+        out.blank()
     _print_versions(out, run)
     _print_unseen(out, run)
     _print_verdict(out, run)
@@ -60,31 +61,30 @@ def _print_fix(out: Page, fix: Fix, label: str) -> None:
         out.command(command, 7)
 
 
-def _print_checks(out: Page, results: Iterable[CheckResult]) -> None:
-    """One line a check; a reason that several were skipped for is told once."""
+def print_checks(out: Page, results: Iterable[CheckResult]) -> None:
+    """What ran, one line a check; then what was skipped, by reason."""
     out.title("Checks")
-    told: set[str] = set()
+    skipped: dict[str, list[str]] = {}
     for result in results:
-        again = result.status == SKIP and result.message in told
-        told.add(result.message)
-        status = Text(f"{result.status:<7}", STYLES.get(result.status, ""))
-        out.hanging(status, check_text(result, reason_told=again), 2)
-        for line in result.log_tail if result.status not in (PASS, SKIP) else ():
+        if result.status == SKIP:
+            skipped.setdefault(clean(result.message), []).append(clean(result.title))
+            continue
+        out.hanging(Text(f"{result.status:<7}", STYLES.get(result.status, "")), _check_text(result), 2)
+        for line in result.log_tail if result.status != PASS else ():
             out.hanging(Text("|", "dim"), clean(line), 10)
-    out.blank()
+    for reason, titles in skipped.items():
+        text = Text.assemble("; ".join(titles), (f"  {reason}", "dim"))
+        out.hanging(Text(f"{SKIP:<7}", STYLES[SKIP]), text, 2)
 
 
-def check_text(result: CheckResult, *, reason_told: bool = False) -> Text:
-    """Title and time of a check, and its numbers or its reason."""
-    text = Text(clean(result.title))
-    if result.status != SKIP:
-        text.append(f"  {result.seconds:.1f} s", "dim")
-    numbers = headline(result.metrics)
-    said = "as above" if reason_told else clean(result.message)
+def _check_text(result: CheckResult) -> Text:
+    """Title and time of a check that ran, and its numbers or what it says."""
+    text = Text.assemble(clean(result.title), (f"  {result.seconds:.1f} s", "dim"))
+    numbers, said = headline(result.metrics), clean(result.message)
     if result.status == PASS and numbers:
         text.append(f"  {numbers}")
     elif said:
-        text.append(f"  {said}", "dim" if result.status in (PASS, SKIP) else "")
+        text.append(f"  {said}", "dim" if result.status == PASS else "")
     return text
 
 
@@ -137,17 +137,22 @@ def _versions(snapshot: Snapshot) -> Iterable[tuple[str, str]]:
 
 def _print_unseen(out: Page, run: CheckRun) -> None:
     """What nobody could look at, and which rules that left without an answer."""
-    unseen = [describe_gap(gap) for gap in run.report.snapshot.gaps]
-    unseen += [
-        f"rule {outcome.rule} {outcome.name} {outcome.status}: {outcome.reason}"
-        for outcome in run.diagnosis.outcomes
-        if outcome.status == "broken" or (outcome.status == "skipped" and not outcome.reason.startswith("there is no"))
+    unanswered = [outcome for outcome in run.diagnosis.outcomes if outcome.status in ("skipped", "broken")]
+    lines = []
+    for gap in map(describe_gap, run.report.snapshot.gaps):
+        rules = ", ".join(outcome.rule for outcome in unanswered if outcome.reason == gap)
+        lines.append(f"{gap}; so {rules} could not judge" if rules else gap)
+    told = {describe_gap(gap) for gap in run.report.snapshot.gaps}
+    lines += [
+        f"{outcome.rule} {outcome.name} {outcome.status}: {outcome.reason}"
+        for outcome in unanswered
+        if outcome.reason not in told and not outcome.reason.startswith(NOT_APPLICABLE)
     ]
-    if unseen:
+    if lines:
         out.blank()
         out.title("Not looked at")
-    for text in unseen:
-        out.paragraph(clean(text), 2)
+    for line in lines:
+        out.paragraph(clean(line), 2)
     if run.stray_output:
         out.blank()
         out.title("Also printed while checking, last lines")
