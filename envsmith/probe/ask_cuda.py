@@ -7,6 +7,7 @@ import os
 import uuid
 
 from envsmith.probe.child import Emit, Message
+from envsmith.probe.driver_answers import STUB_LIBRARY_CODE
 from envsmith.wire.encode import to_plain
 from envsmith.wire.facts import GpuFacts
 
@@ -85,6 +86,8 @@ def _message(gpu: GpuFacts) -> Message:
 
 
 def _error_name(library: ctypes.CDLL, code: int) -> str:
+    if code == STUB_LIBRARY_CODE:
+        return "CUDA_ERROR_STUB_LIBRARY"
     text = ctypes.c_char_p()
     if library.cuGetErrorName(code, ctypes.byref(text)) != 0 or not text.value:
         return ""

@@ -7,6 +7,7 @@ from typing import Any
 
 from envsmith.probe.ask_cuda import cuda_version, loaded_path
 from envsmith.probe.child import Emit, Message
+from envsmith.probe.driver_answers import NO_SUCH_FILE
 from envsmith.wire.encode import to_plain
 from envsmith.wire.facts import GpuFacts
 
@@ -22,7 +23,7 @@ def ask_nvml(emit: Emit) -> bool:
     try:
         answer["path"] = loaded_path(ctypes.CDLL("libnvidia-ml.so.1"), "nvmlInit_v2")
     except OSError as error:
-        answer["error"], answer["absent"] = str(error), True
+        answer["error"], answer["absent"] = str(error), NO_SUCH_FILE in str(error)
         emit(answer)
         return False
     try:

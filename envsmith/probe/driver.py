@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Mapping
 
-from envsmith.probe.driver_answers import DriverAnswers
+from envsmith.probe.driver_answers import NO_SUCH_FILE, DriverAnswers
 from envsmith.probe.host import is_wsl
 from envsmith.probe.libcuda import classify, other_copies
 from envsmith.probe.look import FAILED, TIMEOUT, UNSUPPORTED, Look, collector
@@ -61,7 +61,7 @@ def _libcuda(look: Look, answers: DriverAnswers) -> LibcudaFacts | None:
     error = answers.libcuda_error
     if error is None and answers.trouble:
         look.gap("driver.libcuda", TIMEOUT if answers.timed_out else FAILED, f"asking the driver: {answers.trouble}")
-    elif error is not None and "No such file" not in error:
+    elif error is not None and NO_SUCH_FILE not in error:
         look.gap("driver.libcuda", FAILED, error)
     return None
 

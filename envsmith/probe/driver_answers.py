@@ -13,6 +13,11 @@ from envsmith.wire.facts import GpuFacts
 # Without persistence mode each GPU is woken up first, which takes about a second a GPU
 DRIVER_LIMIT_S = 15.0
 
+# how the loaders of glibc and musl say that there is no such library, as against one that is broken
+NO_SUCH_FILE = "No such file"
+# CUDA_ERROR_STUB_LIBRARY: what every function of a toolkit's stub returns, even the one that names errors
+STUB_LIBRARY_CODE = 34
+
 
 @dataclass(frozen=True)
 class DriverAnswers:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from envsmith.probe.driver_answers import DriverAnswers
+from envsmith.probe.driver_answers import NO_SUCH_FILE, DriverAnswers
 from envsmith.probe.look import ABSENT, FAILED, TIMEOUT, Look, collector
 from envsmith.wire.facts import GpuFacts
 
@@ -19,7 +19,7 @@ def gpu_facts(look: Look, answers: DriverAnswers) -> tuple[GpuFacts, ...] | None
         return answers.gpus
     if answers.gpus is not None:
         return answers.gpus
-    missing = answers.nvml_absent and answers.libcuda_path is None
+    missing = answers.nvml_absent and NO_SUCH_FILE in (answers.libcuda_error or "")
     words = [f"NVML: {answers.nvml_error}"] if answers.nvml_error else []
     if answers.cuda_error:
         words.append(f"CUDA: {answers.cuda_error}")

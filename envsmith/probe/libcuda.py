@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from typing import Mapping
 
+from envsmith.probe.driver_answers import STUB_LIBRARY_CODE
 from envsmith.probe.loader import library_path, loader_cache
 from envsmith.probe.look import Look
 from envsmith.probe.parse.libraries import COMPAT_FOLDERS, UNVERSIONED_DRIVER_FOLDERS, driver_version
@@ -14,7 +15,6 @@ from envsmith.wire.facts import LibcudaFacts
 _STUB_LIMIT_BYTES = 1024 * 1024
 _WELL_KNOWN = ("/usr/local/nvidia/lib64", "/usr/lib/wsl/lib", "/usr/lib64", "/usr/lib/x86_64-linux-gnu")
 _IN_TOOLKIT = ("compat", "compat/lib", "lib64/stubs")
-_CUDA_ERROR_STUB_LIBRARY = 34
 
 
 def classify(look: Look, path: str, code: int | None = None) -> LibcudaFacts:
@@ -47,7 +47,7 @@ def _folders(look: Look, environ: Mapping[str, str]) -> tuple[str, ...]:
 
 def _origin(look: Look, real: str, code: int | None) -> str:
     folders = real.split("/")[:-1]
-    if code == _CUDA_ERROR_STUB_LIBRARY or "stubs" in folders:
+    if code == STUB_LIBRARY_CODE or "stubs" in folders:
         return "stub"
     if COMPAT_FOLDERS.intersection(folders):
         return "compat"

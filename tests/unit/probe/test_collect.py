@@ -65,18 +65,15 @@ def test_without_libraries() -> None:
 
 
 def test_collecting_is_quick_and_leaves_torch_alone() -> None:
-    """Start, imports and all, in an interpreter of its own; the best of three, since machines are busy."""
+    """Imports and the driver's child included, in an interpreter of its own; processor time, since machines are busy."""
     program = (
-        "import sys, time; start = time.perf_counter()\n"
+        "import os, sys\n"
         "from envsmith.probe import collect\n"
         "collect('x'); assert 'torch' not in sys.modules\n"
-        "print(time.perf_counter() - start)\n"
+        "print(sum(os.times()[:4]))\n"
     )
-    took = min(
-        float(subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, check=True).stdout)
-        for _ in range(3)
-    )
-    assert took < 0.5
+    took_s = float(subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, check=True).stdout)
+    assert took_s < 0.5
 
 
 def test_no_child_process_is_left() -> None:

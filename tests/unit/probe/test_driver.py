@@ -165,7 +165,8 @@ def test_a_libcuda_that_does_not_load(tmp_path: Path) -> None:
     driver = driver_facts(look, {}, answers)
     assert driver is not None
     assert driver.libcuda is None
-    assert gaps(look) == {"driver.libcuda": "failed"}
+    gpu_facts(look, answers)
+    assert gaps(look) == {"driver.libcuda": "failed", "gpus": "failed"}
 
 
 def test_a_driver_that_hangs(tmp_path: Path) -> None:

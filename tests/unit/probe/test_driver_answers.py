@@ -147,6 +147,21 @@ def test_a_pynvml_that_does_not_import(monkeypatch: pytest.MonkeyPatch) -> None:
     assert not message["absent"]
 
 
+@pytest.mark.parametrize(
+    ("words", "absent"),
+    [("cannot open shared object file: No such file or directory", True), ("file too short", False)],
+)
+def test_a_missing_nvml_is_told_from_a_broken_one(monkeypatch: pytest.MonkeyPatch, words: str, absent: bool) -> None:
+    def fail(name: str) -> None:
+        raise OSError(f"{name}: {words}")
+
+    messages: list[dict[str, Any]] = []
+    monkeypatch.setattr(ask_nvml.ctypes, "CDLL", fail)
+    assert not ask_nvml.ask_nvml(messages.append)
+    assert messages[0]["absent"] is absent
+    assert messages[0]["error"] == f"libnvidia-ml.so.1: {words}"
+
+
 def test_no_nvml_library() -> None:
     messages: list[dict[str, Any]] = []
     try:
@@ -228,7 +243,10 @@ def test_nvmls_list_is_not_replaced() -> None:
     assert [message["part"] for message in messages] == ["cuda"]
 
 
-@pytest.mark.parametrize(("code", "error"), [(803, "803 CUDA_ERROR_SYSTEM_DRIVER_MISMATCH"), (999, "999")])
+@pytest.mark.parametrize(
+    ("code", "error"),
+    [(803, "803 CUDA_ERROR_SYSTEM_DRIVER_MISMATCH"), (999, "999"), (34, "34 CUDA_ERROR_STUB_LIBRARY")],
+)
 def test_cuda_refuses(code: int, error: str) -> None:
     messages: list[dict[str, Any]] = []
     ask_cuda(FakeCuda(code), messages.append, list_devices=True)  # type: ignore[arg-type]
