@@ -20,8 +20,8 @@ from typing import Any, Sequence
 
 from envsmith import __version__, probe
 from envsmith.probe.summary import fact_lines
+from envsmith.validator.catalogue import ALL
 from envsmith.validator.check import Check
-from envsmith.validator.checks import ALL
 from envsmith.validator.devices import Device
 from envsmith.validator.proof import proved
 from envsmith.validator.supervise import Supervisor
@@ -247,7 +247,8 @@ def _with_torch_facts(snapshot: Snapshot, value: Any, reason: str) -> Snapshot:
     names = ("torch_runtime", "loaded_libraries")
     gaps = tuple(gap for gap in snapshot.gaps if gap.fact not in names)
     if value is None:
-        return replace(snapshot, gaps=(*gaps, *(Gap(name, "failed", reason) for name in names)))
+        kind = "failed" if snapshot.torch is not None else "absent"
+        return replace(snapshot, gaps=(*gaps, *(Gap(name, kind, reason) for name in names)))
     runtime: Any = {
         name: tuple(item) if isinstance(item, list) else item for name, item in value["torch_runtime"].items()
     }

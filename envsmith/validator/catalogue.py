@@ -1,0 +1,26 @@
+"""All checks, in the order in which they run: what others rest on comes first."""
+
+from __future__ import annotations
+
+from envsmith.validator.check import Check
+from envsmith.validator.checks.amp_matmul import amp_matmul
+from envsmith.validator.checks.companions import companions
+from envsmith.validator.checks.cuda_kernel_driver import cuda_kernel_driver
+from envsmith.validator.checks.cuda_kernel_torch import cuda_kernel_torch
+from envsmith.validator.checks.cuda_libraries import cuda_libraries
+from envsmith.validator.checks.cudnn_convolution import cudnn_convolution
+from envsmith.validator.checks.nccl_all_reduce import nccl_all_reduce
+from envsmith.validator.checks.torch_import import torch_import
+from envsmith.validator.checks.torch_matches import torch_matches
+
+ALL: tuple[Check, ...] = (
+    cuda_kernel_driver,
+    torch_import,
+    torch_matches,
+    cuda_libraries,
+    companions,
+    cuda_kernel_torch,
+    cudnn_convolution,
+    nccl_all_reduce,
+    amp_matmul,
+)
