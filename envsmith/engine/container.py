@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import io
 import json
+import os
 import signal
 import tarfile
 import threading
@@ -23,7 +24,7 @@ from envsmith.engine.facts import CDI_ALL_GPUS
 from envsmith.engine.text import printable
 from envsmith.model.image import ContainerRun
 
-RUN_LABEL = "io.envsmith.run"
+RUN_LABEL = "io.envsmith.run"  # its value: the process that the container belongs to
 BUNDLE_FOLDER = "/envsmith"
 BUNDLE_NAME = "envsmith.pyz"
 _GIB = 1024**3
@@ -43,7 +44,7 @@ def create(client: Any, image: str, arguments: Sequence[str], gpu: str | None) -
         list(arguments),
         entrypoint=["python3", f"{BUNDLE_FOLDER}/{BUNDLE_NAME}"],
         environment={"HOME": "/tmp"},  # noqa: S108 - in the container
-        labels={RUN_LABEL: "1"},
+        labels={RUN_LABEL: str(os.getpid())},
         network_mode="none",
         cap_drop=["ALL"],
         security_opt=["no-new-privileges"],

@@ -1,0 +1,96 @@
+"""A Docker Engine of its own on a few hundred megabytes of memory, to be filled up and killed.
+
+It runs in a network namespace of its own: an engine without a bridge would take away the bridge of the other.
+Needs root, or sudo without a password.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+_START_LIMIT_S = 60.0
+
+
+@dataclass(frozen=True)
+class SmallEngine:
+    """host: for DOCKER_HOST. folder: where all of it is."""
+
+    host: str
+    folder: Path
+
+    def kill(self) -> None:
+        """End the daemon at once, as a crash or the kernel's out-of-memory killer would."""
+        _root("kill", "-KILL", (self.folder / "pid").read_text(encoding="ascii").strip())
+
+
+def _root(*argv: str, check: bool = True) -> subprocess.CompletedProcess[str]:
+    prefix = [] if os.geteuid() == 0 else ["sudo", "-n"]
+    done = subprocess.run([*prefix, *argv], capture_output=True, text=True, check=False)
+    assert not check or done.returncode == 0, (
+        f"{argv}: {done.stderr} (this test needs root, or sudo without a password)"
+    )
+    return done
+
+
+@contextlib.contextmanager
+def small_engine(image: str, size: str = "300m") -> Iterator[SmallEngine]:
+    """Start it on a tmpfs of that size, with the image loaded; at the end nothing of it is left."""
+    # a short path, as those of sockets must be
+    with tempfile.TemporaryDirectory(prefix="es-", dir="/tmp") as name, _started(Path(name), image, size) as engine:
+        yield engine
+
+
+@contextlib.contextmanager
+def _started(folder: Path, image: str, size: str) -> Iterator[SmallEngine]:
+    _root("mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", str(folder))
+    engine = SmallEngine(f"unix://{folder}/sock", folder)
+    try:
+        options = [f"--data-root={folder}/data", f"--exec-root={folder}/exec", f"--pidfile={folder}/pid"]
+        options += [f"--host={engine.host}", "--iptables=false", "--ip6tables=false", "--bridge=none"]
+        prefix = [] if os.geteuid() == 0 else ["sudo", "-n"]
+        with (folder / "log").open("wb") as log:
+            daemon = subprocess.Popen([*prefix, "unshare", "--net", "dockerd", *options], stdout=log, stderr=log)
+        try:
+            _wait_for(engine, daemon)
+            _load(engine, image)
+            yield engine
+        finally:
+            _end(engine, daemon)
+    finally:
+        _root("umount", "--recursive", "--lazy", str(folder))
+
+
+def _wait_for(engine: SmallEngine, daemon: subprocess.Popen[bytes]) -> None:
+    end = time.monotonic() + _START_LIMIT_S
+    while time.monotonic() < end and daemon.poll() is None:
+        if _root("docker", "--host", engine.host, "version", check=False).returncode == 0:
+            _root("chmod", "666", str(engine.folder / "sock"))
+            return
+        time.sleep(0.2)
+    raise AssertionError((engine.folder / "log").read_text(encoding="utf-8")[-2000:])
+
+
+def _load(engine: SmallEngine, image: str) -> None:
+    with subprocess.Popen(["docker", "save", image], stdout=subprocess.PIPE) as saving:
+        loaded = subprocess.run(
+            ["docker", "--host", engine.host, "load"], stdin=saving.stdout, capture_output=True, text=True, check=False
+        )
+    assert loaded.returncode == 0, loaded.stderr
+
+
+def _end(engine: SmallEngine, daemon: subprocess.Popen[bytes]) -> None:
+    """Stop the daemon and what it started; the folder is named in the command line of each of them."""
+    pid = engine.folder / "pid"
+    if daemon.poll() is None and pid.is_file():
+        _root("kill", pid.read_text(encoding="ascii").strip(), check=False)
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        daemon.wait(20)
+    _root("pkill", "-KILL", "-f", str(engine.folder), check=False)
+    daemon.wait(20)
