@@ -47,6 +47,8 @@ def conflicts(request: BuildRequest, clash: Sequence[Wish], matrix: Matrix) -> t
 def summary(clash: Sequence[Wish]) -> str:
     """One sentence that names the conflict."""
     wishes = [str(wish) for wish in clash]
+    if not wishes:
+        return "the matrix has no build for any request"
     if len(wishes) == 1:
         return f"nothing in the matrix meets {wishes[0]}"
     return f"no PyTorch build meets {', '.join(wishes[:-1])} and {wishes[-1]} together"
