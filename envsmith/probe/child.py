@@ -6,6 +6,7 @@ call for ever, and a broken library can end the process. In a child none of it r
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import select
@@ -56,7 +57,7 @@ class BoundedChild:
         elif status is None:
             trouble = "did not end"
         elif os.WIFSIGNALED(status):
-            trouble = "ended by " + signal.Signals(os.WTERMSIG(status)).name
+            trouble = "ended by " + _signal_name(os.WTERMSIG(status))
         elif status != 0:
             trouble = f"ended with status {os.WEXITSTATUS(status)}"
         return ChildAnswers(_decode(data), trouble, not in_time)
@@ -87,11 +88,19 @@ class BoundedChild:
             time.sleep(0.001)
 
 
+def _signal_name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:  # most real-time signals have no name
+        return f"signal {number}"
+
+
 def _run_child(work: Callable[[Emit], None], writer: int, limit_s: float) -> None:
     status = 1
     try:
         signal.signal(signal.SIGALRM, signal.SIG_DFL)
         signal.setitimer(signal.ITIMER_REAL, limit_s + 1)  # ends an orphan, should the parent be killed
+        writer = fcntl.fcntl(writer, fcntl.F_DUPFD_CLOEXEC, 3)  # if the parent was started with closed streams
         nowhere = os.open(os.devnull, os.O_RDWR)
         for descriptor in (0, 1, 2):  # libraries print on their own account
             os.dup2(nowhere, descriptor)

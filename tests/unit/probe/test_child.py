@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
+import sys
 import time
 from pathlib import Path
 
 import pytest
 
 from envsmith.probe.child import MESSAGES_LIMIT_BYTES, BoundedChild, Emit
+
+ROOT = Path(__file__).parents[3]
 
 
 def test_messages_arrive_in_order() -> None:
@@ -65,6 +69,24 @@ def test_what_libraries_print_goes_nowhere(capfd: pytest.CaptureFixture[str]) ->
 
     assert BoundedChild(work, 5).answers().messages == ({"ok": True},)
     assert capfd.readouterr() == ("", "")
+
+
+def test_a_real_time_signal_has_no_name() -> None:
+    def work(emit: Emit) -> None:
+        os.kill(os.getpid(), 40)
+
+    assert BoundedChild(work, 5).answers().trouble == "ended by signal 40"
+
+
+def test_a_parent_without_any_open_stream_gets_its_answers(tmp_path: Path) -> None:
+    program = (
+        "from envsmith.probe.child import BoundedChild\n"
+        "answers = BoundedChild(lambda emit: emit({'n': 1}), 5).answers()\n"
+        f"open({str(tmp_path / 'said')!r}, 'w').write(repr(answers.messages))\n"
+    )
+    shell = f'exec {sys.executable} -c "$1" 0<&- 1>&- 2>&-'
+    subprocess.run(["/bin/sh", "-c", shell, "sh", program], cwd=ROOT, check=True, timeout=30)
+    assert (tmp_path / "said").read_text(encoding="ascii") == "({'n': 1},)"
 
 
 def test_a_flood_is_cut() -> None:
