@@ -1,0 +1,247 @@
+"""The bundle's command line: what it prints in each format, its exit statuses, and bad input."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from envsmith import inside
+from envsmith.model.check_events import CheckStarted, read_event
+from envsmith.model.decode import decode
+from envsmith.validator import supervise
+from envsmith.validator.catalogue import ALL
+from envsmith.validator.check import Check
+from envsmith.validator.devices import Device
+from envsmith.wire.facts import Gap, Snapshot
+from envsmith.wire.results import CheckResult, Expectation, ValidationReport
+from tests.source_tree import ROOT
+from tests.unit.validator import toys
+
+DEVICE = Device(0, "Toy", "9.0")
+SNAPSHOT = Snapshot("envsmith test", "2026-01-01T00:00:00Z", gaps=(Gap("torch_runtime", "not-looked", "first"),))
+
+
+@pytest.fixture(autouse=True)
+def _signals_as_before() -> object:  # type: ignore[misc]
+    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    handlers = [signal.getsignal(number) for number in numbers]
+    yield
+    for number, handler in zip(numbers, handlers, strict=True):
+        signal.signal(number, handler)
+
+
+def toy_run(monkeypatch: pytest.MonkeyPatch, *checks: Check, gpu: bool = False) -> None:
+    found = ((DEVICE,), None) if gpu else ((), "no NVIDIA GPU here")
+    monkeypatch.setattr(supervise, "find_devices", lambda scratch: found)
+    monkeypatch.setattr(inside, "ALL", checks)
+    monkeypatch.setattr(inside.probe, "collect", lambda tool: SNAPSHOT)
+
+
+def good(*, needs_gpu: bool = False) -> Check:
+    return toys.toy("good", toys.passes, needs_gpu=needs_gpu)
+
+
+def bad(status: str) -> Check:
+    bodies = {"fail": toys.fails, "crash": toys.aborts, "timeout": toys.hangs}
+    return toys.toy("bad", bodies[status], limit_s=0.3)
+
+
+def test_text_ends_with_the_verdict(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    toy_run(monkeypatch, good(), toys.toy("gpu", toys.passes, needs_gpu=True))
+    assert inside.main(["check"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[-1] == "not certified on a GPU: gpu was skipped: no NVIDIA GPU here"
+    assert any(line.split() == ["pass", "good", "0.0", "s", "fine"] for line in lines)
+    assert "  torch_runtime: not-looked (first)" in lines
+
+
+def test_text_of_a_pass_on_a_gpu(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    toy_run(monkeypatch, good(needs_gpu=True), gpu=True)
+    assert inside.main(["check", "--require-gpu"]) == 0
+    assert capsys.readouterr().out.splitlines()[-1] == "passed on 1 GPU(s): cuda:0 Toy (9.0)"
+
+
+@pytest.mark.parametrize("status", ["fail", "crash", "timeout"])
+def test_a_failure_is_status_5(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], status: str
+) -> None:
+    toy_run(monkeypatch, good(), bad(status))
+    assert inside.main(["check"]) == 5
+    assert capsys.readouterr().out.splitlines()[-1] == "FAILED: bad"
+
+
+def test_require_gpu_is_status_5_without_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    toy_run(monkeypatch, good(), toys.toy("gpu", toys.passes, needs_gpu=True))
+    assert inside.main(["check", "--require-gpu"]) == 5
+
+
+def test_require_gpu_is_status_5_for_some_of_the_checks(monkeypatch: pytest.MonkeyPatch) -> None:
+    toy_run(monkeypatch, good(needs_gpu=True), toys.toy("other", toys.passes, needs_gpu=True), gpu=True)
+    assert inside.main(["check", "--require-gpu", "--only", "good"]) == 5
+
+
+def test_json_is_one_report(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    toy_run(monkeypatch, good(needs_gpu=True), gpu=True)
+    assert inside.main(["check", "--format", "json"]) == 0
+    report = decode(capsys.readouterr().out.encode(), ValidationReport, "report")
+    assert report.proved_compute_capabilities == ("9.0",)
+    assert report.results[0].ran_on == ("cuda:0 Toy (9.0)",)
+    assert report.bundle_digest is None
+
+
+def test_jsonl_is_a_stream_of_events_that_the_host_reads(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    toy_run(monkeypatch, good(), bad("fail"))
+    assert inside.main(["check", "--format", "jsonl"]) == 5
+    events = [read_event(line) for line in capsys.readouterr().out.splitlines()]
+    kinds = [type(event) for event in events]
+    assert kinds == [Snapshot, CheckStarted, CheckResult, CheckStarted, CheckResult, ValidationReport]
+    assert isinstance(events[1], CheckStarted)
+    assert events[1].id == "good"
+
+
+def test_facts_of_torch_are_added_and_their_gaps_go(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    start = replace(toys.toy("torch", toys.passes, needs_torch=True), starts_host=True)
+    toy_run(monkeypatch, start)
+    runtime = {
+        "version": "2.6.0+cu124", "wheel_cuda": "12.4", "cudnn": None, "nccl": None, "ptx": (),
+        "compute_capabilities": ("9.0",), "cuda_available": False, "device_count": 0, "unavailable_reason": "no driver",
+    }  # fmt: skip
+    library = {"name": "cudnn", "path": "/x/libcudnn.so.9", "version": "9", "origin": "wheel"}
+    monkeypatch.setattr(inside, "_torch_facts", lambda: {"torch_runtime": runtime, "loaded_libraries": (library,)})
+    inside.main(["check", "--format", "json"])
+    snapshot = decode(capsys.readouterr().out.encode(), ValidationReport, "report").snapshot
+    assert snapshot.torch_runtime is not None
+    assert snapshot.torch_runtime.compute_capabilities == ("9.0",)
+    assert snapshot.loaded_libraries is not None
+    assert snapshot.loaded_libraries[0].path == "/x/libcudnn.so.9"
+    assert snapshot.gaps == ()
+
+
+def test_without_torch_its_facts_are_gaps(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    start = replace(toys.toy("torch", toys.skips, needs_torch=True), starts_host=True)
+    toy_run(monkeypatch, start)
+    inside.main(["check", "--format", "json"])
+    gaps = decode(capsys.readouterr().out.encode(), ValidationReport, "report").snapshot.gaps
+    reason = "no torch: nothing to do"
+    assert gaps == (Gap("torch_runtime", "absent", reason), Gap("loaded_libraries", "absent", reason))
+
+
+def test_the_list_names_every_check(capsys: pytest.CaptureFixture[str]) -> None:
+    assert inside.main(["check", "--list"]) == 0
+    assert [line.split()[0] for line in capsys.readouterr().out.splitlines()] == [check.id for check in ALL]
+    assert inside.main(["check", "--list", "--format", "json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert (document["schema"], document["kind"], len(document["checks"])) == (1, "checks", len(ALL))
+
+
+def test_choice() -> None:
+    assert [check.id for check in inside.choose(["amp-matmul,torch-import"], [])] == ["torch-import", "amp-matmul"]
+    assert len(inside.choose([], ["amp-matmul"])) == len(ALL) - 1
+
+
+@pytest.mark.parametrize(
+    ("only", "skip", "words"),
+    [
+        (["amp-matmull"], [], "there is no check 'amp-matmull': did you mean 'amp-matmul'?"),
+        ([], ["\x1b[31mzz"], "there is no check 'zz': see --list"),
+        (["amp-matmul"], ["amp-matmul"], "leave no check to run"),
+    ],
+)
+def test_a_bad_choice_is_refused(only: list[str], skip: list[str], words: str) -> None:
+    with pytest.raises(inside.UsageError) as caught:
+        inside.choose(only, skip)
+    assert words in str(caught.value)
+
+
+def test_expectations_cross() -> None:
+    text = json.dumps({"wheel": "2.6.0+cu124", "nccl": None, "compute_capabilities": ["9.0"], "source": "plan"})
+    assert inside.read_expectation(text) == Expectation("2.6.0+cu124", None, None, None, ("9.0",), "plan")
+
+
+@pytest.mark.parametrize(
+    "text", ["", "{", "[]", '{"what": "x"}', '{"wheel": 2}', '{"compute_capabilities": "9.0"}', '"wheel"']
+)
+def test_a_bad_expectation_is_status_2(capsys: pytest.CaptureFixture[str], text: str) -> None:
+    assert inside.main(["check", "--expect", text]) == 2
+    captured = capsys.readouterr()
+    assert captured.err.startswith("envsmith: error: --expect")
+    assert len(captured.err.splitlines()) == 1
+    assert captured.out == ""
+
+
+@pytest.mark.parametrize("arguments", [[], ["chekc"], ["check", "--onl", "x"], ["check", "--format", "yaml"]])
+def test_a_bad_command_line_is_status_2(arguments: list[str]) -> None:
+    with pytest.raises(SystemExit) as caught:
+        inside.main(arguments)
+    assert caught.value.code == 2
+
+
+def test_no_folder_for_temporary_files(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    toy_run(monkeypatch, good())
+
+    def refuse(prefix: str) -> str:
+        raise FileNotFoundError("No usable temporary directory found")
+
+    monkeypatch.setattr(supervise.tempfile, "mkdtemp", refuse)
+    assert inside.main(["check"]) == 2
+    assert "TMPDIR" in capsys.readouterr().err
+
+
+PROGRAM = """
+import sys
+from envsmith import inside
+from tests.unit.validator import toys
+
+def hang(context):
+    toys.start_daemon(sys.argv[1])
+    toys.become_sleeper(sys.argv[1])
+
+inside.ALL = (toys.toy("hang", hang, 60.0),)
+sys.exit(inside.main(["check", "--format", "jsonl"]))
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_ends_everything(tmp_path: Path, number: signal.Signals) -> None:
+    marker = f"envsmith-toy:{tmp_path}"
+    environment = {**os.environ, "TMPDIR": str(tmp_path)}
+    with subprocess.Popen(
+        [sys.executable, "-c", PROGRAM, marker],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        cwd=ROOT,
+        env=environment,
+    ) as process:
+        deadline = time.monotonic() + 30
+        # the program, the daemon and the check
+        while len(toys.processes_with(marker)) < 3 and time.monotonic() < deadline:
+            time.sleep(0.02)
+        process.send_signal(number)
+        _, errors = process.communicate(timeout=30)
+    assert process.returncode == 128 + number
+    assert errors == b"envsmith: interrupted\n"
+    assert toys.processes_with(marker) == []
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_reader_that_goes_away_is_no_traceback(tmp_path: Path) -> None:
+    code = "import sys; from envsmith.inside import main; sys.exit(main(['check', '--list']))"
+    command = [sys.executable, "-c", code]
+    reader, writer = os.pipe()
+    os.close(reader)
+    done = subprocess.run(command, stdout=writer, stderr=subprocess.PIPE, check=False, cwd=ROOT)
+    os.close(writer)
+    assert done.stderr == b""
+    assert done.returncode in (128 + signal.SIGPIPE, 120)
