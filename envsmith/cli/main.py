@@ -60,10 +60,9 @@ def run(arguments: Sequence[str] | None = None) -> int:
         _report_error(error)
         return error.exit_status
     except typer.Exit as leave:
-        return leave.exit_code
+        result = leave.exit_code
     except (KeyboardInterrupt, typer.Abort):
-        typer.echo("envsmith: interrupted", err=True)
-        return EXIT_INTERRUPT
+        result = EXIT_INTERRUPT
     except BrokenPipeError:
         # the reader (head, less) has gone: that is no failure, but Python must not flush into it at exit
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -74,6 +73,8 @@ def run(arguments: Sequence[str] | None = None) -> int:
         message, status = describe_exception(bug)
         typer.echo(message, err=True)
         return status
+    if result == EXIT_INTERRUPT:  # newer typer turns Ctrl-C into this status, without a word
+        typer.echo("envsmith: interrupted", err=True)
     return result if isinstance(result, int) else 0
 
 
