@@ -56,6 +56,13 @@ def torch_pins() -> dict[str, str]:
     return pins
 
 
+def meets(version: str | None, pin: str) -> bool:
+    """Whether a version is what a pin asks for: "13.1.0.3" meets "13.1.0.3" and, as PEP 440 has it, "13.1.0.3.*"."""
+    if version is None:
+        return False
+    return f"{version}.".startswith(pin[:-1]) if pin.endswith(".*") else version == pin
+
+
 def installed_version(package: str) -> str | None:
     """Version of an installed package, by its metadata."""
     try:

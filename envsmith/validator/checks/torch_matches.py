@@ -11,7 +11,7 @@ from importlib import metadata
 from typing import Any
 
 from envsmith.validator.check import CheckContext, CheckFailed, CheckOutcome, check
-from envsmith.validator.pins import installed_version, stem, torch_pins
+from envsmith.validator.pins import installed_version, meets, stem, torch_pins
 from envsmith.validator.versions import agree, capability, cudnn_version, nccl_version
 from envsmith.wire.results import Expectation, Metric
 
@@ -92,7 +92,7 @@ def against_pins(pins: dict[str, str]) -> list[str]:
     different = []
     for name, version in sorted(pins.items()):
         installed = installed_version(name)
-        if installed != version:
+        if not meets(installed, version):
             different.append(f"torch pins {name}=={version}, installed is {installed or 'none'}")
     return different
 

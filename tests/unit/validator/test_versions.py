@@ -61,6 +61,17 @@ TOOLKIT = [
 ]
 
 
+def test_a_pin_with_a_wildcard_is_met_by_what_pip_installs_for_it() -> None:
+    # cuda-toolkit 13.0.2 pins "nvidia-cublas==13.1.0.3.*", and 13.1.0.3 is what gets installed
+    assert pins.meets("13.1.0.3", "13.1.0.3.*")
+    assert pins.meets("13.1.0.3.1", "13.1.0.3.*")
+    assert not pins.meets("13.1.0.30", "13.1.0.3.*")
+    assert not pins.meets("13.1.0", "13.1.0.3.*")
+    assert not pins.meets(None, "13.1.0.3.*")
+    assert pins.meets("9.1.0.70", "9.1.0.70")
+    assert not pins.meets("9.1.0.7", "9.1.0.70")
+
+
 def test_pins_of_metadata() -> None:
     assert pins.read_pins(TORCH_2_6) == {
         "nvidia-cuda-nvrtc-cu12": "12.4.127",
