@@ -10,11 +10,12 @@ from envsmith.model.certificate import CERTIFIED, FAILED
 from envsmith.model.check_run import CheckRun
 from envsmith.model.findings import NOT_APPLICABLE, Diagnosis, Finding, Fix, Severity, describe_gap
 from envsmith.report.console import STYLES, Page, clean
-from envsmith.wire.facts import Snapshot
+from envsmith.wire.facts import LimitFacts, Snapshot
 from envsmith.wire.results import PASS, SKIP, CheckResult, Metric
 
 _VERDICT_STYLES = {CERTIFIED: "bold green", FAILED: "bold red"}
 _STRAY_LINES_SHOWN = 5
+_GIB = 1024**3
 
 
 def print_check(run: CheckRun) -> None:
@@ -127,12 +128,29 @@ def _versions(snapshot: Snapshot) -> Iterable[tuple[str, str]]:
         offers = f", offers CUDA {driver.driver_cuda}" if driver.driver_cuda else ""
         yield "Driver", f"{driver.kernel_module_version or driver.library_version or 'version unknown'}{offers}"
     for gpu in snapshot.gpus or ():
-        memory = f", {gpu.memory_total_bytes / 1024**3:.0f} GiB" if gpu.memory_total_bytes else ""
+        memory = f", {_size(gpu.memory_total_bytes)}" if gpu.memory_total_bytes else ""
         yield f"GPU {gpu.index}", f"{gpu.name}, compute capability {gpu.compute_capability or 'unknown'}{memory}"
     host = snapshot.host
     if host:
         where = f", in a container ({host.container})" if host.container else ""
         yield "System", f"{host.os_name or host.os_id or 'unknown'}, {host.machine}{where}"
+    if snapshot.limits:
+        yield "Limits", ", ".join(_limits(snapshot.limits)) or "none"
+    for toolkit in snapshot.toolkits or ():
+        yield "Toolkit", f"CUDA {toolkit.toolkit_cuda or 'of unknown version'}, {toolkit.path}"
+
+
+def _limits(limits: LimitFacts) -> Iterable[str]:
+    if limits.shm_size_bytes is not None:
+        yield f"/dev/shm {_size(limits.shm_size_bytes)}"
+    if limits.memory_limit_bytes is not None:
+        yield f"memory {_size(limits.memory_limit_bytes)}"
+    if limits.cpu_limit_cores is not None:
+        yield f"{limits.cpu_limit_cores:g} CPU cores"
+
+
+def _size(size_bytes: int) -> str:
+    return f"{size_bytes / _GIB:.1f} GiB" if size_bytes >= _GIB else f"{size_bytes / 1024**2:.0f} MiB"
 
 
 def _print_unseen(out: Page, run: CheckRun) -> None:

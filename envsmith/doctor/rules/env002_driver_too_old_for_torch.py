@@ -40,17 +40,24 @@ def driver_too_old_for_torch(torch: TorchFacts, driver: DriverFacts, site: Site)
         raise CannotTell("the driver's version is not known")
     if fit.how_driver_runs(site.matrix, torch.wheel_cuda, version, driver.driver_cuda) is not None:
         return
-    native = fit.native_floor(site.matrix, torch.wheel_cuda)
-    floor = fit.minor_version_floor(site.matrix, torch.wheel_cuda) or native
     offers = f", which offers CUDA {driver.driver_cuda}," if driver.driver_cuda else ""
     yield Problem(
         f"Driver {version}{offers} is too old for torch {torch.version}, built for CUDA {torch.wheel_cuda}",
         (
-            Evidence("driver.kernel_module_version", version, f"{floor} or later; natively {native} or later"),
+            Evidence("driver.kernel_module_version", version, _floors(site, torch.wheel_cuda)),
             Evidence("torch.wheel_cuda", torch.wheel_cuda, f"at most {driver.driver_cuda or 'what the driver offers'}"),
         ),
         _ways_out(site, torch.wheel_cuda),
     )
+
+
+def _floors(site: Site, wheel_cuda: str) -> str:
+    """The lowest drivers that run the CUDA, by each mechanism that needs no package."""
+    lowest = fit.minor_version_floor(site.matrix, wheel_cuda)
+    native = fit.native_floor(site.matrix, wheel_cuda)
+    if lowest is None or native is None or lowest == native:
+        return f"{lowest or native or 'a newer one'} or later"
+    return f"{lowest} or later; natively {native} or later"
 
 
 def _ways_out(site: Site, wheel_cuda: str) -> tuple[Fix, ...]:

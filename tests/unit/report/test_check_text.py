@@ -34,8 +34,9 @@ def test_a_good_run(capsys, monkeypatch):
         "Python  3.11.2  /opt/venv/bin/python (venv)\n"
         "torch   2.6.0+cu124, CUDA 12.4\n"
         "Driver  580.95.05, offers CUDA 13.0\n"
-        "GPU 0   NVIDIA H200, compute capability 9.0, 141 GiB\n"
+        "GPU 0   NVIDIA H200, compute capability 9.0, 141.0 GiB\n"
         "System  Debian GNU/Linux 12 (bookworm), x86_64\n"
+        "Limits  /dev/shm 32.0 GiB\n"
         "\n"
         "certified: all 1 GPU checks passed on NVIDIA H200 (9.0)\n"
     )

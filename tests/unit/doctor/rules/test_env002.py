@@ -33,6 +33,11 @@ def test_the_finding_names_both_floors_and_the_driver():
     assert finding.evidence[0].expected == "525.60.13 or later; natively 550.54.14 or later"
 
 
+def test_one_floor_is_told_once():
+    snapshot = machine(driver=driver("575.57.08", "12.9"), torch=torch("2.9.1+cu130"))
+    assert the_finding("ENV002", snapshot).evidence[0].expected == "580.65.06 or later"
+
+
 def test_a_driver_is_offered_first_on_a_host():
     finding = the_finding("ENV002", machine(driver=OLD, host=host(os_id="ubuntu"), gpus=RTX_3090))
     assert finding.fix.commands == ("sudo apt-get install -y nvidia-driver-550-open",)
