@@ -142,7 +142,7 @@ def _versions(snapshot: Snapshot) -> Iterable[tuple[str, str]]:
 
 def _limits(limits: LimitFacts) -> Iterable[str]:
     if limits.shm_size_bytes is not None:
-        yield f"/dev/shm {_size(limits.shm_size_bytes)}"
+        yield f"shared memory {_size(limits.shm_size_bytes)}"
     if limits.memory_limit_bytes is not None:
         yield f"memory {_size(limits.memory_limit_bytes)}"
     if limits.cpu_limit_cores is not None:

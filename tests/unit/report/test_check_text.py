@@ -36,7 +36,7 @@ def test_a_good_run(capsys, monkeypatch):
         "Driver  580.95.05, offers CUDA 13.0\n"
         "GPU 0   NVIDIA H200, compute capability 9.0, 141.0 GiB\n"
         "System  Debian GNU/Linux 12 (bookworm), x86_64\n"
-        "Limits  /dev/shm 32.0 GiB\n"
+        "Limits  shared memory 32.0 GiB\n"
         "\n"
         "certified: all 1 GPU checks passed on NVIDIA H200 (9.0)\n"
     )
