@@ -65,7 +65,7 @@ def test_it_starts_as_a_program(tmp_path: Path) -> None:
 def test_other_times_orders_and_umasks_make_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     copy = tmp_path / "envsmith"
     before = portable.bundle()
-    for path in reversed(sorted(PACKAGE.rglob("*.py"))):
+    for path in sorted(PACKAGE.rglob("*.py"), reverse=True):
         target = copy / path.relative_to(PACKAGE)
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_bytes(path.read_bytes())
