@@ -30,9 +30,7 @@ def container(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     try:
         docker("cp", str(CA_BUNDLE.resolve()), f"{name}:/usr/local/share/ca.crt")
         install = "apt-get -qq update && DEBIAN_FRONTEND=noninteractive apt-get -qq install -y python3 >/dev/null"
-        docker(
-            "exec", "--env", "APT_CONFIG=/tmp/apt.conf", name, "sh", "-c", f"echo '{_APT}' >/tmp/apt.conf; {install}"
-        )
+        docker("exec", "--env", f"APT_CONFIG={_APT_CONFIG}", name, "sh", "-c", f"{_CONFIGURE}; {install}")
         docker("cp", str(folder / "envsmith.pyz"), f"{name}:/envsmith.pyz")
         yield name
     finally:
