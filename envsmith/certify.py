@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections import Counter
 from dataclasses import replace
 from datetime import datetime, timezone
 from pathlib import Path
@@ -67,7 +68,7 @@ def judge(report: ValidationReport, *, complete: bool = True) -> Verdict:
         return Verdict(NOT_ON_GPU, "only a part of the checks was asked for")
     if not report.proved_compute_capabilities:
         return Verdict(NOT_ON_GPU, "the checks do not say which GPU they ran on")
-    return Verdict(CERTIFIED, f"all {len(on_gpu)} GPU checks passed on {', '.join(_gpu_names(report.snapshot))}")
+    return Verdict(CERTIFIED, f"all {len(on_gpu)} GPU checks passed on {_gpus_here(report.snapshot)}")
 
 
 def issue(
@@ -233,6 +234,12 @@ def _environment(snapshot: Snapshot) -> Environment:
 
 def _gpu_names(snapshot: Snapshot) -> tuple[str, ...]:
     return tuple(f"{gpu.name} ({gpu.compute_capability or 'capability unknown'})" for gpu in snapshot.gpus or ())
+
+
+def _gpus_here(snapshot: Snapshot) -> str:
+    """For people: "NVIDIA H200 (9.0)", "2 x NVIDIA H200 (9.0)"."""
+    counted = Counter(_gpu_names(snapshot)).items()
+    return ", ".join(name if count == 1 else f"{count} x {name}" for name, count in counted)
 
 
 def _hex(value: str) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from datetime import datetime, timezone
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
@@ -18,10 +19,11 @@ from envsmith.model.check_run import CheckRun
 from envsmith.wire.encode import canonical_json
 from envsmith.wire.facts import Gap, TorchRuntimeFacts
 from envsmith.wire.results import STATUSES, CheckResult, Metric, ValidationReport
-from tests.machines import machine, small_matrix
+from tests.machines import gpu, machine, small_matrix
 
 IMAGE = "sha256:" + "a1" * 32
 OTHER_IMAGE = "sha256:" + "b2" * 32
+RECORDED = Path(__file__).parents[1] / "recorded" / "certificate"
 NOW = datetime(2026, 11, 30, 21, 0, tzinfo=timezone.utc)
 RUNTIME = TorchRuntimeFacts("2.6.0+cu124", "12.4", "9.1.0", "2.21.5", ("9.0",), (), True, 1, None)
 
@@ -58,6 +60,11 @@ def test_every_gpu_check_passed():
     verdict = certify.judge(report(*GOOD))
     assert verdict.status == CERTIFIED
     assert verdict.reason == "all 2 GPU checks passed on NVIDIA H200 (9.0)"
+
+
+def test_gpus_of_one_kind_are_counted():
+    two = report(*GOOD, gpus=(gpu(index=0), gpu(index=1), gpu("NVIDIA GeForce RTX 5090", "12.0", 2)))
+    assert certify.judge(two).reason.endswith("on 2 x NVIDIA H200 (9.0), NVIDIA GeForce RTX 5090 (12.0)")
 
 
 @pytest.mark.parametrize("status", ["fail", "timeout", "crash"])
@@ -143,6 +150,14 @@ def test_what_is_written_is_read_again(tmp_path):
     path = tmp_path / "certificate.json"
     certify.write(issued(), path)
     assert certify.verify(path.read_bytes(), "certificate.json", IMAGE) == issued()
+
+
+def test_a_certificate_of_an_earlier_day_is_still_read():
+    path = RECORDED / "h200-x2.json"
+    certificate = certify.verify(path.read_bytes(), path.name)
+    assert certificate.predicate.verdict == CERTIFIED
+    assert certificate.predicate.proved_compute_capabilities == ("9.0",)
+    assert all(check.status == "pass" for check in certificate.predicate.checks)
 
 
 def test_formatting_is_no_edit():
