@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shutil
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
 
 from envsmith.errors import UsageError
@@ -32,6 +34,30 @@ def write_whole(path: Path, data: bytes, mode: int = 0o666) -> None:
         if temporary is not None:
             with contextlib.suppress(OSError):
                 temporary.unlink()
+
+
+def write_folder(folder: Path, contents: Mapping[str, bytes]) -> None:
+    """Write files, by name, into a folder that does not exist yet or is empty, all of them or none.
+
+    Raises UsageError where it cannot be written or has something in it; then nothing is left behind.
+    """
+    folder = Path(os.path.abspath(folder))  # noqa: PTH100 - "." has no parent to write beside; links stay
+    temporary: Path | None = None
+    try:
+        temporary = Path(tempfile.mkdtemp(dir=folder.parent, prefix=f".{folder.name[:80]}.", suffix=".part"))
+        for name, data in contents.items():
+            (temporary / name).write_bytes(data)
+        temporary.chmod(0o777 & ~_umask())
+        temporary.replace(folder)
+        temporary = None
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise UsageError(
+            f"cannot write the folder {folder}: {reason}", "name a new folder in a writable one"
+        ) from error
+    finally:
+        if temporary is not None:
+            shutil.rmtree(temporary, ignore_errors=True)
 
 
 def _umask() -> int:

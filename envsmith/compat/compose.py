@@ -11,7 +11,7 @@ from envsmith.compat import coverage, drivers, gpus, notes
 from envsmith.compat.candidates import DEVEL, Candidate
 from envsmith.model import fit, versions
 from envsmith.model.matrix import Matrix
-from envsmith.model.plan import Alternative, Coverage, DriverFloor, Package, Plan, Substitution
+from envsmith.model.plan import BLOCKS, Alternative, Coverage, DriverFloor, Package, Plan, Substitution
 from envsmith.model.request import BuildRequest, GpuWish
 
 PYPI = "pypi"
@@ -138,14 +138,13 @@ def substitutions(request: BuildRequest, chosen: Candidate) -> tuple[Substitutio
 
 
 def blocks(chosen: Candidate) -> tuple[str, ...]:
-    """The template blocks, in order: what changes least first, so that a rebuild finds most of it in the cache."""
+    """The template blocks, in their order: all but those that have nothing to do."""
     optional = {
         "forward-compat": chosen.forward is not None,
         "python": chosen.python_from == "uv",
         "gpu": chosen.build.wheel_cuda is not None,
     }
-    order = ("base", "forward-compat", "apt", "python", "account", "torch", "gpu", "verify", "user", "labels")
-    return tuple(name for name in order if optional.get(name, True))
+    return tuple(name for name in BLOCKS if optional.get(name, True))
 
 
 def labels(plan: Plan) -> dict[str, str]:

@@ -27,12 +27,7 @@ def uv_folder(image_platform: str) -> Iterator[Path]:
     The binary is the one that envsmith depends on; for another platform than this machine's, the same version
     is fetched from the package index. Raises BuildFailedError when that cannot be had.
     """
-    from uv import find_uv_bin
-
-    try:
-        own = find_uv_bin()
-    except FileNotFoundError as error:
-        raise BuildFailedError(f"envsmith's uv is missing: {error}", "reinstall envsmith-gpu") from error
+    own = str(own_uv())
     with tempfile.TemporaryDirectory(prefix="envsmith-uv-") as name:
         folder = Path(name)
         if sys.platform == "linux" and platform.machine() in _MACHINES[image_platform]:
@@ -40,6 +35,16 @@ def uv_folder(image_platform: str) -> Iterator[Path]:
         else:
             _fetch(own, folder, image_platform)
         yield folder
+
+
+def own_uv() -> Path:
+    """The uv binary that envsmith depends on. Raises BuildFailedError when it is missing."""
+    from uv import find_uv_bin
+
+    try:
+        return Path(find_uv_bin())
+    except FileNotFoundError as error:
+        raise BuildFailedError(f"envsmith's uv is missing: {error}", "reinstall envsmith-gpu") from error
 
 
 def _place(source: Path, target: Path) -> None:

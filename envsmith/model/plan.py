@@ -8,7 +8,8 @@ PLAN_SCHEMA = 1
 
 # Names of the template blocks, in the order in which they stand in a Dockerfile. A plan takes all but:
 # "forward-compat" only with a forward_compat_package, "python" only with python_from "uv" (the OS's own Python
-# comes with "apt"), "gpu" (the NVIDIA_* variables) only for a CUDA wheel.
+# comes with "apt"), "gpu" (the NVIDIA_* variables) only for a CUDA wheel. What changes least comes first, so that a
+# rebuild finds most of it in the cache; "verify" comes after "user", as whom it looks.
 BLOCKS = ("base", "forward-compat", "apt", "python", "account", "torch", "gpu", "user", "verify", "labels")
 
 

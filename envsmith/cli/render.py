@@ -1,0 +1,81 @@
+"""`envsmith render`: the Dockerfile, or the whole build context, of what `envsmith build` would build."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from envsmith.cli import request as options
+from envsmith.errors import NoSolutionError
+
+if TYPE_CHECKING:
+    from envsmith.model.image import RenderedContext
+    from envsmith.model.plan import Plan
+
+OutputOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--output",
+        metavar="DIR",
+        help="Write the whole build context into this folder, which must not exist yet or be empty.",
+        show_default=False,
+    ),
+]
+
+
+def render(
+    torch: options.TorchOption = None,
+    cuda: options.CudaOption = None,
+    cudnn: options.CudnnOption = None,
+    python: options.PythonOption = None,
+    os_name: options.OsOption = None,
+    variant: options.VariantOption = "runtime",
+    gpu: options.GpuOption = None,
+    driver: options.DriverOption = None,
+    platform: options.PlatformOption = None,
+    companions: options.WithOption = None,
+    exact: options.ExactOption = False,
+    output: OutputOption = None,
+) -> int:
+    """Print the Dockerfile that `envsmith build` would build; with --output, write all that its build needs."""
+    from envsmith.app.plan import make_plan
+    from envsmith.compat.load import load_matrix
+    from envsmith.model.plan import Refusal
+    from envsmith.render.dockerfile import render as render_plan
+
+    matrix = load_matrix()
+    typed = options.Typed(
+        torch, cuda, cudnn, python, os_name, variant, tuple(gpu or ()), driver, platform, companions, exact
+    )
+    plan = make_plan(options.build_request(typed, matrix), matrix)
+    if isinstance(plan, Refusal):
+        from envsmith.report.plan_text import print_answer
+
+        print_answer(plan)
+        return NoSolutionError.exit_status
+    context = render_plan(plan)
+    if output is None:
+        typer.echo(context.dockerfile, nl=False)
+    else:
+        _write(context, output)
+        typer.echo(f"envsmith: wrote {output}; build it with:\n  {_build_command(plan, output)}", err=True)
+    return 0
+
+
+def _write(context: RenderedContext, folder: Path) -> None:
+    from envsmith.files import write_folder
+
+    contents = {"Dockerfile": context.dockerfile.encode()}
+    write_folder(folder, contents | {file.path: file.content for file in context.files})
+
+
+def _build_command(plan: Plan, folder: Path) -> str:
+    """The command that builds a written context without envsmith."""
+    from envsmith.app.build import default_tag
+    from envsmith.engine.uv_folder import own_uv
+    from envsmith.quoting import shell_command
+
+    argv = ["docker", "buildx", "build", "--load", "--platform", plan.platform, f"--build-context=uv={own_uv().parent}"]
+    return shell_command([*argv, f"--tag={default_tag(plan)}", str(folder)])
