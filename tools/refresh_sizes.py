@@ -1,7 +1,7 @@
 """Read again what each torch build downloads and takes once installed, and write that into matrix/torch.json.
 
     python tools/refresh_sizes.py --torch 2.15.0      one release
-    python tools/refresh_sizes.py                     all of them; some 800 small requests to PyPI
+    python tools/refresh_sizes.py                     all of them; about a thousand small requests to PyPI, half an hour
 
 For the build that PyPI serves, uv resolves the whole install (torch, the nvidia wheels, triton and the small ones) for
 the platform; the index says how large each wheel is and the zip directory, read by HTTP ranges, what it unpacks
@@ -21,6 +21,7 @@ import sys
 import urllib.request
 import zipfile
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -127,7 +128,8 @@ def measure(row: Row) -> tuple[int, Size]:
     python = next(tag for tag in PYTHONS if tag in row["python_tags"])
     wheels = list(resolved_wheels(row["torch"], python, row["platform"], row["checked"]))
     torch = next(wheel for wheel in wheels if "/torch-" in wheel["url"])
-    unpacked = sum(unpacked_bytes(wheel["url"], wheel["size"]) for wheel in wheels)
+    with ThreadPoolExecutor(4) as pool:
+        unpacked = sum(pool.map(lambda wheel: unpacked_bytes(wheel["url"], wheel["size"]), wheels))
     return torch["size"], Size(sum(wheel["size"] for wheel in wheels), unpacked)
 
 
@@ -159,6 +161,7 @@ def refresh(rows: list[Row], only: str | None) -> None:
     measured = [row for row in rows if row["pypi_default"]]
     for row in measured:
         if only in (None, row["torch"]):
+            print(f"reading {row['torch']}+{row['variant']} {row['platform']}", file=sys.stderr)
             row["wheel_size_bytes"], size = measure(row)
             row["download_size_bytes"], row["installed_size_bytes"] = size
     releases = sorted({row["torch"] for row in rows}, key=parse)
