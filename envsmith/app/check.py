@@ -6,15 +6,16 @@ side decodes, diagnoses and draws the conclusion.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Protocol
 
-from envsmith import __version__, certify
+from envsmith import __version__, certify, inside
 from envsmith.app import expect, interpreter
 from envsmith.app.events import EventReader
 from envsmith.compat.load import load_matrix
@@ -35,6 +36,7 @@ from envsmith.wire.results import PASS, Expectation, ValidationReport
 
 EXIT_FINDINGS = 1
 EXIT_FAILED = 5
+BUNDLE_NAME = "envsmith.pyz"
 _TAIL_LINES = 12
 _STDERR_BYTES_MAX = 64 * 1024
 # All checks of a run have their own limits; this one is for a container that does not even start them.
@@ -62,6 +64,13 @@ class CheckOptions:
         if self.expectation is not None:
             words += ["--expect", json.dumps(to_plain(self.expectation))]
         return words
+
+    def require_known_checks(self) -> None:
+        """Raise UsageError for an id that no check has, or when none is left to run."""
+        try:
+            inside.choose(self.only, self.skip)
+        except inside.UsageError as error:
+            raise UsageError(str(error), "python3 envsmith.pyz check --list names all checks") from error
 
 
 class Engine(Protocol):
@@ -91,19 +100,39 @@ def check_host(python: str | None, options: CheckOptions, on_event: Callable[[Ch
     Raises UsageError for an interpreter that is none, ValidationFailedError when the run ended before its report.
     Ctrl-C ends everything that was started.
     """
+    options.require_known_checks()
     chosen = interpreter.choose(python, os.environ)
     reader = EventReader(on_event)
-    with tempfile.TemporaryDirectory(prefix="envsmith-") as folder, (Path(folder) / "stderr").open("w+b") as errors:
-        path = Path(folder) / "envsmith.pyz"
-        path.write_bytes(bundle())
-        command = [str(chosen), str(path), *options.arguments()]
-        status = stream(command, reader.feed, b"", os.environ, stderr=errors)
+    with _scratch() as folder, (folder / "stderr").open("w+b") as errors:
+        command = [str(chosen), str(folder / BUNDLE_NAME), *options.arguments()]
+        try:
+            status = stream(command, reader.feed, b"", os.environ, stderr=errors)
+        except OSError as error:
+            raise UsageError(
+                f"{chosen} cannot be run: {error.strerror}", "name an interpreter with --python"
+            ) from error
         size = errors.seek(0, os.SEEK_END)
         errors.seek(max(0, size - _STDERR_BYTES_MAX))
         for line in errors.read().decode("utf-8", "replace").splitlines():
             reader.add_stray(line)
     report = _report(reader, str(chosen), f"exit status {status}", options)
     return _conclude(str(chosen), report, reader, options)
+
+
+@contextlib.contextmanager
+def _scratch() -> Iterator[Path]:
+    """A folder with the bundle in it, removed at the end. Raises UsageError where there is no room for one."""
+    try:
+        folder = tempfile.TemporaryDirectory(prefix="envsmith-")
+    except OSError as error:
+        raise UsageError(f"a folder for temporary files is needed: {error}", "TMPDIR names another") from error
+    with folder as name:
+        path = Path(name)
+        try:
+            (path / BUNDLE_NAME).write_bytes(bundle())
+        except OSError as error:
+            raise UsageError(f"cannot write to {path}: {error.strerror}", "TMPDIR names another folder") from error
+        yield path
 
 
 def check_image(
@@ -114,6 +143,7 @@ def check_image(
     Without an expectation in `options` the image is held against its own labels. Raises what the engine raises,
     and ValidationFailedError when the run ended before its report.
     """
+    options.require_known_checks()
     image, info = engine.inspect(reference), engine.info()
     if options.expectation is None:
         options = replace(options, expectation=expect.from_labels(image.labels))

@@ -18,12 +18,14 @@ from envsmith.app.check import CheckOptions, check_host, check_image, exit_statu
 from envsmith.errors import UsageError, ValidationFailedError
 from envsmith.model.certificate import CERTIFIED, FAILED, NOT_ON_GPU
 from envsmith.model.image import BuiltImage, ContainerRun, EngineInfo
+from envsmith.validator.catalogue import ALL
 from envsmith.wire.encode import canonical_json
 from envsmith.wire.facts import LibcudaFacts
 from envsmith.wire.results import CheckResult, Expectation, ValidationReport
 from tests.machines import driver, gpu, host, laptop, machine
 from tests.unit.model.test_check_events import line
 
+FIRST_TWO, THIRD = (ALL[0].id, ALL[1].id), ALL[2].id
 ON_GPU = CheckResult("cuda-kernel", "A CUDA kernel", "pass", 0.5, needs_gpu=True)
 SKIPPED = replace(ON_GPU, status="skip", message="no GPU here")
 FAILING = replace(ON_GPU, status="fail", message="wrong sum")
@@ -74,17 +76,17 @@ def test_a_good_run_comes_back_judged(bundle):
 
 def test_the_bundle_gets_its_command_line(bundle):
     bundle(printing(stream(ON_GPU), "sys.stderr.write(repr(sys.argv[1:]))"))
-    options = CheckOptions(only=("a", "b"), skip=("c",), expectation=Expectation(wheel="2.6.0+cu124"))
+    options = CheckOptions(only=FIRST_TWO, skip=(THIRD,), expectation=Expectation(wheel="2.6.0+cu124"))
     (arguments,) = run_host(options).stray_output
     words = eval(arguments)
-    assert words[:9] == ["check", "--format", "jsonl", "--only", "a", "--only", "b", "--skip", "c"]
+    assert words[:9] == ["check", "--format", "jsonl", "--only", FIRST_TWO[0], "--only", FIRST_TWO[1], "--skip", THIRD]
     assert words[9] == "--expect"
     assert json.loads(words[10])["wheel"] == "2.6.0+cu124"
 
 
 def test_a_part_of_the_checks_certifies_nothing(bundle):
     bundle(printing(stream(ON_GPU)))
-    run = run_host(CheckOptions(only=("cuda-kernel",)))
+    run = run_host(CheckOptions(only=FIRST_TWO))
     assert run.verdict.status == NOT_ON_GPU
     assert exit_status(run, require_gpu=True) == 0
 
@@ -121,6 +123,44 @@ def test_an_ending_without_a_word_says_so(bundle):
     with pytest.raises(ValidationFailedError) as caught:
         run_host()
     assert caught.value.hint == "it printed nothing"
+
+
+def test_a_check_that_does_not_exist_is_refused_before_anything_runs(bundle):
+    bundle("raise SystemExit('ran')")
+    engine = FakeEngine("")
+    for options in (CheckOptions(only=("torch-imports",)), CheckOptions(skip=("torch-imports",))):
+        with pytest.raises(UsageError, match="there is no check 'torch-imports': did you mean 'torch-import'"):
+            run_host(options)
+        with pytest.raises(UsageError, match="there is no check"):
+            run_image(engine, options)
+    with pytest.raises(UsageError, match="leave no check"):
+        run_host(CheckOptions(only=FIRST_TWO, skip=FIRST_TWO))
+    assert engine.calls == []
+
+
+def test_a_file_that_cannot_be_run_is_named(bundle, tmp_path):
+    bundle("")
+    program = tmp_path / "python3"
+    program.write_bytes(b"no program")
+    program.chmod(0o755)
+    with pytest.raises(UsageError, match=r"python3 cannot be run: Exec format error"):
+        check_host(str(program), CheckOptions(), lambda _: None)
+
+
+def test_without_room_for_the_bundle_there_is_one_clear_error(bundle, tmp_path, monkeypatch):
+    bundle("")
+    monkeypatch.setattr(check.tempfile, "tempdir", str(tmp_path / "missing"))
+    with pytest.raises(UsageError, match="a folder for temporary files is needed"):
+        run_host()
+
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(check.tempfile, "tempdir", str(tmp_path))
+    monkeypatch.setattr(Path, "write_bytes", full)
+    with pytest.raises(UsageError, match="No space left on device"):
+        run_host()
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_nothing_is_left_of_the_bundle(bundle, tmp_path, monkeypatch):
