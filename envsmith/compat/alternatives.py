@@ -56,14 +56,18 @@ def neighbours(request: BuildRequest, chosen: Candidate, matrix: Matrix) -> tupl
     if not pool.is_exact(chosen.build, request):
         conflict = [wish for wish in wishes_of(request) if wish.option in (w.TORCH, w.CUDA)]
         return ways_out(replace(request, exact=True), conflict, matrix)
-    changes: list[_Change] = []
-    if chosen.how == fit.FORWARD:
-        plain = next((other for other in solve(request, matrix) if other.how != fit.FORWARD), None)
-        if plain is not None:
-            text = f"torch {plain.build.torch}+{plain.build.variant}, which needs no forward compatibility"
-            changes.append(_Change(text, _adopt(request, (w.TORCH, w.CUDA), plain, matrix), (0, 0)))
-    changes += _other_cudas(request, chosen, matrix)
-    return _answered(changes, matrix)
+    return _answered([*_newer_by_forward(request, chosen, matrix), *_other_cudas(request, chosen, matrix)], matrix)
+
+
+def _newer_by_forward(request: BuildRequest, chosen: Candidate, matrix: Matrix) -> Iterator[_Change]:
+    """A newer torch that the driver runs by forward compatibility only."""
+    newest = next((other for other in solve(request, matrix) if other.how == fit.FORWARD), None)
+    if newest is None or versions.parse(newest.build.torch) <= versions.parse(chosen.build.torch):
+        return
+    text = f"torch {newest.build.torch} on CUDA {newest.build.wheel_cuda}, by forward compatibility"
+    if not request.gpus:
+        text += ", which is for data-centre GPUs only"
+    yield _Change(text, _adopt(request, (w.TORCH, w.CUDA), newest, matrix), (0, 0))
 
 
 def _other_cudas(request: BuildRequest, chosen: Candidate, matrix: Matrix) -> Iterator[_Change]:
@@ -76,12 +80,13 @@ def _other_cudas(request: BuildRequest, chosen: Candidate, matrix: Matrix) -> It
         *nearest.one_of_each(solve(pinned, matrix), lambda other: other.build.wheel_cuda),
         *nearest.one_of_each(free, lambda other: versions.major(other.build.wheel_cuda or "0")),
     ]
-    differing = [other for other in others if other.build.wheel_cuda != chosen.build.wheel_cuda]
+    differing = [
+        other for other in others if other.build.wheel_cuda != chosen.build.wheel_cuda and other.how != fit.FORWARD
+    ]
     for place, other in enumerate(differing[:_OTHER_CUDAS]):
         floor = floor_of(other, request.gpus, matrix)
         drivers = f", for drivers from {floor.version}" if floor else ""
-        how = ", by forward compatibility" if other.how == fit.FORWARD else drivers
-        text = f"CUDA {other.build.wheel_cuda} with torch {other.build.torch}{how}"
+        text = f"CUDA {other.build.wheel_cuda} with torch {other.build.torch}{drivers}"
         yield _Change(text, _adopt(pinned, (w.TORCH, w.CUDA), other, matrix), (1, place))
 
 

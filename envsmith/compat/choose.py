@@ -29,21 +29,19 @@ def solve(request: BuildRequest, matrix: Matrix) -> tuple[Candidate, ...]:
 def _rank(candidate: Candidate, request: BuildRequest) -> tuple[Any, ...]:
     """Smallest is best.
 
-    1. the CUDA asked for, over another; 2. a driver that runs it as it is, over forward compatibility that rests on an
-    unnamed GPU; 3. a base image without a second cuDNN; 4. for devel images ubuntu22.04, which has most of them;
-    5. the newest torch; 6. no forward compatibility; 7. the nearest CUDA to the one asked for; 8. stable over legacy
-    over experimental; 9. the newest CUDA; 10. the usual operating system.
+    1. the CUDA asked for, over another; 2. what the driver runs as it is, over what needs forward compatibility, even
+    if its torch is older; 3. a base image without a second cuDNN; 4. for devel images ubuntu22.04, which has most of
+    them; 5. the newest torch; 6. the nearest CUDA to the one asked for; 7. stable over legacy over experimental; 8. the
+    newest CUDA; 9. the usual operating system.
     """
     build = candidate.build
-    forward = candidate.how == fit.FORWARD
     place = pool.OS_PREFERENCE[request.variant].index(candidate.os.os)
     return (
         not pool.is_exact(build, request),
-        forward and not request.gpus,
+        candidate.how == fit.FORWARD,
         candidate.image.cudnn is not None,
         place if request.variant == pool.DEVEL else 0,
         _newest_first(versions.parse(build.torch)),
-        forward,
         cuda_distance(build, request),
         _standing(build),
         _newest_first(versions.parse(build.wheel_cuda or "0")),

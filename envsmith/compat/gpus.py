@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import re
+from functools import lru_cache
 
 from envsmith.errors import UsageError
 from envsmith.model import fit, versions
@@ -72,6 +73,7 @@ def _of_capability(matrix: Matrix, text: str, capability: str) -> GpuWish:
     return GpuWish(text.strip(), capability, None, forward_compat)
 
 
+@lru_cache(maxsize=4096)
 def _words(name: str) -> tuple[str, ...]:
     spaced = re.sub(r"[^a-z0-9]+", " ", name.lower())
     # "rtx5090" and "5090 ti" are "rtx 5090" and "5090ti" to people

@@ -95,6 +95,7 @@ def forward_compat(matrix: Matrix, cuda: str, driver: str) -> ForwardCompat | No
     return max(rows, key=lambda row: versions.parse(row.cuda), default=None)
 
 
+@lru_cache(maxsize=4096)
 def _plain(name: str) -> str:
     return re.sub(r"[^a-z0-9]+", " ", re.sub(r"\b(nvidia|geforce|tesla)\b", "", name.lower())).strip()
 

@@ -199,6 +199,8 @@ def test_a_gpu_may_need_a_later_driver_than_the_wheel() -> None:
         ("550", "A100", "2.6", "2.6.0+cu124", "native"),
         ("470.256.02", "A100", "2.8", "2.8.0+cu128", "forward"),
         ("470.256.02", "RTX 3090", None, "2.7.1+cu118", "minor-version"),
+        ("470.256.02", "A100", None, "2.7.1+cu118", "minor-version"),
+        ("570.26", "H200", None, "2.14.1+cu126", "native"),
         ("580.65.06", "H200", None, "2.15.0+cu132", "minor-version"),
         ("620", "H200", None, "2.15.0+cu132", "native"),
     ],
@@ -229,8 +231,15 @@ def test_forward_compatibility_that_is_not_known_is_not_counted_on() -> None:
     assert "not known to be one of them" in reason(refusal, "--gpu")
 
 
-def test_without_a_gpu_forward_compatibility_comes_last_and_with_a_warning() -> None:
-    assert planned(driver="470.256.02").forward_compat_package is None
+def test_forward_compatibility_is_offered_where_an_older_torch_runs_without() -> None:
+    offered = planned(driver="470.256.02", gpus=["A100"]).alternatives[0]
+    assert offered.change == "torch 2.14.1 on CUDA 12.6, by forward compatibility"
+    assert offered.command == "envsmith build --torch 2.14.1 --cuda 12.6 --gpu A100 --driver 470.256.02"
+    assert not any("forward" in a.change for a in planned(driver="470.256.02", gpus=["RTX 3090"]).alternatives)
+
+
+def test_without_a_gpu_forward_compatibility_comes_with_a_warning() -> None:
+    assert planned(driver="470.256.02").alternatives[0].change.endswith("data-centre GPUs only")
     assert "forward-needs-data-centre-gpu" in codes(planned(driver="470.256.02", torch="2.8"))
 
 
@@ -418,6 +427,12 @@ def test_two_conflicts_at_once_still_have_ways_out() -> None:
     refusal = refused(torch="2.6", cuda="12.1", exact=True, python="3.14")
     assert len(refusal.conflicts) == 2
     assert commands(refusal)[0] == "envsmith build --torch 2.5.1 --cuda 12.1 --python 3.13"
+
+
+def test_a_conflict_stays_minimal_where_fewer_wishes_offer_less() -> None:
+    """2.15.0+cu134 is for those who name it exactly, so giving --torch up takes it away from the other wishes."""
+    refusal = refused(torch="2.15.0", cuda="13.4", exact=True, cudnn="9.26")
+    assert subjects(refusal) == {"--cuda", "--exact"}
 
 
 def test_ways_out_are_ready_to_paste() -> None:
