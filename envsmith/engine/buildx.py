@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from envsmith.engine.text import secrets_in
+from envsmith.errors import BuildFailedError, UsageError
+from envsmith.model.decode import decode
 from envsmith.model.image import BuildOptions, RenderedContext
 
 # Predefined in every Dockerfile: BuildKit gives them to RUN, but to no layer, no history and no cache key.
@@ -34,14 +36,14 @@ class BuildCommand:
 class BuildPlace:
     """Where and how to build. builder: BuildKit inside the engine that keeps the image, not another builder.
 
-    rawjson: whether this buildx has --progress=rawjson. uv: folder with the uv binary. image_id: file for the id.
+    rawjson: whether this buildx has --progress=rawjson. uv: folder with the uv binary. metadata: what buildx writes.
     """
 
     builder: str
     store: str
     rawjson: bool
     uv: Path
-    image_id: Path
+    metadata: Path
 
 
 def build_command(options: BuildOptions, place: BuildPlace, environment: Mapping[str, str]) -> BuildCommand:
@@ -52,7 +54,7 @@ def build_command(options: BuildOptions, place: BuildPlace, environment: Mapping
         env.pop(name, None)
     argv = ["docker", "buildx", "build", "--builder", place.builder]
     argv += ["--progress", "rawjson" if place.rawjson else "plain"]
-    argv += [*output_options(place.store), *_NO_ATTESTATION, "--iidfile", str(place.image_id)]
+    argv += [*output_options(place.store), *_NO_ATTESTATION, "--metadata-file", str(place.metadata)]
     argv += [f"--build-context=uv={place.uv}"]
     argv += [f"--tag={tag}" for tag in options.tags]
     argv += ["--platform", options.platform] if options.platform else []
@@ -71,6 +73,21 @@ def build_command(options: BuildOptions, place: BuildPlace, environment: Mapping
             argv += ["--secret", f"id={identity},env={variable}"]
             env[variable] = value
     return BuildCommand((*argv, "-"), env, build_secrets(options, env))
+
+
+def image_digest(metadata: bytes) -> str:
+    """The id of the built image in the engine's store, out of buildx's metadata file. Raises BuildFailedError.
+
+    On the containerd store that is the digest of the manifest, on the classic one that of the configuration;
+    `--iidfile` tells the latter on both.
+    """
+    try:
+        digest = decode(metadata, dict[str, object], "buildx's metadata file").get("containerimage.digest")
+    except UsageError as error:
+        raise BuildFailedError(f"buildx does not tell what it built: {error}") from error
+    if not isinstance(digest, str):
+        raise BuildFailedError("buildx does not tell what it built: its metadata file names no image")
+    return digest
 
 
 def output_options(store: str) -> list[str]:

@@ -83,11 +83,11 @@ class DockerEngine:
             raise no_buildx() if shutil.which("docker") else no_docker()
         with uv_folder(options.platform or info.platform) as uv, tempfile.TemporaryDirectory() as scratch:
             rawjson = parse(info.buildx) >= parse(_RAWJSON_SINCE)
-            image_id = Path(scratch) / "image-id"
-            place = buildx.BuildPlace(self.endpoint.context, info.store, rawjson, uv, image_id)
+            metadata = Path(scratch) / "metadata.json"
+            place = buildx.BuildPlace(self.endpoint.context, info.store, rawjson, uv, metadata)
             command = buildx.build_command(options, place, os.environ)
             _run_build(command, context, rawjson, on_event)
-            digest = image_id.read_text(encoding="ascii").strip()
+            digest = buildx.image_digest(metadata.read_bytes())
         with self._faults():
             attributes = self._client.images.get(digest).attrs
         return _built_image(options.tags[0], attributes, info.store, time.monotonic() - begun)

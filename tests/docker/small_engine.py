@@ -7,6 +7,7 @@ Needs root, or sudo without a password.
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import subprocess
 import tempfile
@@ -40,26 +41,34 @@ def _root(*argv: str, check: bool = True) -> subprocess.CompletedProcess[str]:
 
 
 @contextlib.contextmanager
-def small_engine(image: str, size: str = "300m") -> Iterator[SmallEngine]:
-    """Start it on a tmpfs of that size, with the image loaded; at the end nothing of it is left."""
+def small_engine(image: str, size: str = "300m", *, containerd: bool = False) -> Iterator[SmallEngine]:
+    """Start it on a tmpfs of that size, with the image loaded; at the end nothing of it is left.
+
+    containerd: on the containerd image store, not the classic one.
+    """
     # a short path, as those of sockets must be
-    with tempfile.TemporaryDirectory(prefix="es-", dir="/tmp") as name, _started(Path(name), image, size) as engine:
+    with (
+        tempfile.TemporaryDirectory(prefix="es-", dir="/tmp") as name,
+        _started(Path(name), size, containerd) as engine,
+    ):
+        _load(engine, image)
         yield engine
 
 
 @contextlib.contextmanager
-def _started(folder: Path, image: str, size: str) -> Iterator[SmallEngine]:
+def _started(folder: Path, size: str, containerd: bool) -> Iterator[SmallEngine]:
     _root("mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", str(folder))
     engine = SmallEngine(f"unix://{folder}/sock", folder)
     try:
         options = [f"--data-root={folder}/data", f"--exec-root={folder}/exec", f"--pidfile={folder}/pid"]
         options += [f"--host={engine.host}", "--iptables=false", "--ip6tables=false", "--bridge=none"]
+        (folder / "daemon.json").write_text(json.dumps({"features": {"containerd-snapshotter": containerd}}))
+        options += [f"--config-file={folder}/daemon.json"]
         prefix = [] if os.geteuid() == 0 else ["sudo", "-n"]
         with (folder / "log").open("wb") as log:
             daemon = subprocess.Popen([*prefix, "unshare", "--net", "dockerd", *options], stdout=log, stderr=log)
         try:
             _wait_for(engine, daemon)
-            _load(engine, image)
             yield engine
         finally:
             _end(engine, daemon)

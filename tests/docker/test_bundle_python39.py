@@ -68,4 +68,4 @@ def test_text_for_people(container: str) -> None:
 def test_nothing_is_left_in_the_container(container: str) -> None:
     inside(container, "check")
     assert docker("exec", container, "find", "/tmp", "/dev/shm", "-mindepth", "1") == ""
-    assert "envsmith" not in docker("top", container, "-eo", "args")
+    assert "envsmith" not in docker("top", container, "-eo", "pid,args")

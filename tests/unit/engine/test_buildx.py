@@ -6,13 +6,23 @@ import io
 import tarfile
 from pathlib import Path
 
-from envsmith.engine.buildx import BuildCommand, BuildPlace, build_command, context_archive, output_options
+import pytest
+
+from envsmith.engine.buildx import (
+    BuildCommand,
+    BuildPlace,
+    build_command,
+    context_archive,
+    image_digest,
+    output_options,
+)
+from envsmith.errors import BuildFailedError
 from envsmith.model.image import BuildOptions, ContextFile, RenderedContext
 
 
 def command(options: BuildOptions, environment: dict[str, str] | None = None, **place: object) -> BuildCommand:
     given: dict[str, object] = {"builder": "default", "store": "overlay2", "rawjson": True}
-    given |= {"uv": Path("/tmp/uv dir"), "image_id": Path("/tmp/id")} | place
+    given |= {"uv": Path("/tmp/uv dir"), "metadata": Path("/tmp/md")} | place
     return build_command(options, BuildPlace(**given), environment or {})  # type: ignore[arg-type]
 
 
@@ -75,3 +85,14 @@ def test_the_archive_is_the_same_for_the_same_context() -> None:
             ("Dockerfile", "0o644", 0),
             ("run/me.py", "0o755", 0),
         ]
+
+
+def test_the_image_is_known_by_what_the_store_knows_it_by() -> None:
+    said = b'{"containerimage.config.digest": "sha256:config", "containerimage.digest": "sha256:manifest"}'
+    assert image_digest(said) == "sha256:manifest"
+
+
+@pytest.mark.parametrize("said", [b"", b"[]", b"{}", b'{"containerimage.digest": 3}'])
+def test_buildx_that_does_not_tell_what_it_built(said: bytes) -> None:
+    with pytest.raises(BuildFailedError, match="does not tell what it built"):
+        image_digest(said)
