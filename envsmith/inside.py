@@ -13,22 +13,22 @@ import os
 import signal
 import sys
 import time
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import FrameType
-from typing import Any, Sequence
+from typing import TYPE_CHECKING, Any, Sequence
 
 from envsmith import __version__, probe
 from envsmith.probe.summary import fact_lines
-from envsmith.validator.catalogue import ALL
-from envsmith.validator.check import Check
-from envsmith.validator.devices import Device
-from envsmith.validator.proof import proved
-from envsmith.validator.supervise import Supervisor
 from envsmith.validator.text import one_message
 from envsmith.wire.encode import to_plain
 from envsmith.wire.facts import Gap, LibraryFacts, Snapshot, TorchRuntimeFacts
 from envsmith.wire.results import PASS, SKIP, CheckResult, Expectation, ValidationReport
+
+# The checks are imported by those who run them: `facts` must be quick, and a bundle is compiled at each start.
+if TYPE_CHECKING:
+    from envsmith.validator.check import Check
+    from envsmith.validator.devices import Device
 
 TOOL = f"envsmith {__version__}"
 EXIT_USAGE = 2
@@ -112,8 +112,13 @@ def _facts(options: argparse.Namespace) -> int:
 def _check(options: argparse.Namespace) -> int:
     if options.list:
         return _list(options.format)
+    from envsmith.validator.expectation import read_expectation
+
     checks = choose(options.only, options.skip)
-    expectation = read_expectation(options.expect) if options.expect is not None else None
+    try:
+        expectation = read_expectation(options.expect) if options.expect is not None else None
+    except ValueError as error:
+        raise UsageError(f"--expect: {error}") from None
     report, devices = _run(checks, expectation, options.format)
     certified = bool(report.proved_compute_capabilities)
     if options.format == "jsonl":
@@ -129,6 +134,8 @@ def _check(options: argparse.Namespace) -> int:
 
 
 def _list(output: str) -> int:
+    from envsmith.validator.catalogue import ALL
+
     if output == "text":
         for check in ALL:
             print(f"{check.id:20} {check.title}{'' if not check.needs_gpu else ' [GPU]'}")
@@ -141,6 +148,8 @@ def _list(output: str) -> int:
 
 def choose(only: Sequence[str], skip: Sequence[str]) -> tuple[Check, ...]:
     """The checks to run, in their order. Raises UsageError for an unknown id, or when none is left."""
+    from envsmith.validator.catalogue import ALL
+
     wanted, unwanted = ([name for item in items for name in item.split(",") if name] for items in (only, skip))
     known = [check.id for check in ALL]
     for name in (*wanted, *unwanted):
@@ -154,25 +163,6 @@ def choose(only: Sequence[str], skip: Sequence[str]) -> tuple[Check, ...]:
     if not chosen:
         raise UsageError("--only and --skip leave no check to run")
     return chosen
-
-
-def read_expectation(text: str) -> Expectation:
-    """Read the value of --expect. Raises UsageError when it is no Expectation."""
-    try:
-        value = json.loads(text)
-    except ValueError as error:
-        raise UsageError(f"--expect is not JSON: {error}") from None
-    names = [field.name for field in fields(Expectation)]
-    if not isinstance(value, dict) or not set(value) <= set(names):
-        raise UsageError(f"--expect must be a JSON object with only the keys {', '.join(names)}")
-    capabilities = value.pop("compute_capabilities", None)
-    if not all(item is None or isinstance(item, str) for item in value.values()):
-        raise UsageError("--expect: every value but compute_capabilities must be text or null")
-    if capabilities is not None:
-        if not isinstance(capabilities, list) or not all(isinstance(item, str) for item in capabilities):
-            raise UsageError("--expect: compute_capabilities must be a list of texts such as '9.0'")
-        capabilities = tuple(capabilities)
-    return Expectation(compute_capabilities=capabilities, **value)
 
 
 @dataclass
@@ -204,6 +194,10 @@ class _Output:
 def _run(
     checks: tuple[Check, ...], expectation: Expectation | None, output: str
 ) -> tuple[ValidationReport, tuple[Device, ...]]:
+    from envsmith.validator.catalogue import ALL
+    from envsmith.validator.proof import proved
+    from envsmith.validator.supervise import Supervisor
+
     started_at, started = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()), time.monotonic()
     tell = _Output(output)
     snapshot = probe.collect(TOOL)

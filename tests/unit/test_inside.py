@@ -16,10 +16,11 @@ import pytest
 from envsmith import inside
 from envsmith.model.check_events import CheckStarted, read_event
 from envsmith.model.decode import decode
-from envsmith.validator import supervise
+from envsmith.validator import catalogue, supervise
 from envsmith.validator.catalogue import ALL
 from envsmith.validator.check import Check
 from envsmith.validator.devices import Device
+from envsmith.validator.expectation import read_expectation
 from envsmith.wire.facts import Gap, Snapshot
 from envsmith.wire.results import CheckResult, Expectation, ValidationReport
 from tests.source_tree import ROOT
@@ -41,7 +42,7 @@ def _signals_as_before() -> object:  # type: ignore[misc]
 def toy_run(monkeypatch: pytest.MonkeyPatch, *checks: Check, gpu: bool = False) -> None:
     found = ((DEVICE,), None) if gpu else ((), "no NVIDIA GPU here")
     monkeypatch.setattr(supervise, "find_devices", lambda scratch: found)
-    monkeypatch.setattr(inside, "ALL", checks)
+    monkeypatch.setattr(catalogue, "ALL", checks)
     monkeypatch.setattr(inside.probe, "collect", lambda tool: SNAPSHOT)
 
 
@@ -167,7 +168,7 @@ def test_a_bad_choice_is_refused(only: list[str], skip: list[str], words: str) -
 
 def test_expectations_cross() -> None:
     text = json.dumps({"wheel": "2.6.0+cu124", "nccl": None, "compute_capabilities": ["9.0"], "source": "plan"})
-    assert inside.read_expectation(text) == Expectation("2.6.0+cu124", None, None, None, ("9.0",), "plan")
+    assert read_expectation(text) == Expectation("2.6.0+cu124", None, None, None, ("9.0",), "plan")
 
 
 @pytest.mark.parametrize(
@@ -202,13 +203,14 @@ def test_no_folder_for_temporary_files(monkeypatch: pytest.MonkeyPatch, capsys: 
 PROGRAM = """
 import sys
 from envsmith import inside
+from envsmith.validator import catalogue
 from tests.unit.validator import toys
 
 def hang(context):
     toys.start_daemon(sys.argv[1])
     toys.become_sleeper(sys.argv[1])
 
-inside.ALL = (toys.toy("hang", hang, 60.0),)
+catalogue.ALL = (toys.toy("hang", hang, 60.0),)
 sys.exit(inside.main(["check", "--format", "jsonl"]))
 """
 
