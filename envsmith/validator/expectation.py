@@ -24,4 +24,5 @@ def read_expectation(text: str) -> Expectation:
         if not isinstance(capabilities, list) or not all(isinstance(item, str) for item in capabilities):
             raise ValueError("compute_capabilities must be a list of texts such as '9.0'")
         capabilities = tuple(capabilities)
-    return Expectation(compute_capabilities=capabilities, **value)
+    stated = {name: item for name, item in value.items() if item is not None}
+    return Expectation(compute_capabilities=capabilities, **stated)

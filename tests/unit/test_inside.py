@@ -169,6 +169,7 @@ def test_a_bad_choice_is_refused(only: list[str], skip: list[str], words: str) -
 def test_expectations_cross() -> None:
     text = json.dumps({"wheel": "2.6.0+cu124", "nccl": None, "compute_capabilities": ["9.0"], "source": "plan"})
     assert read_expectation(text) == Expectation("2.6.0+cu124", None, None, None, ("9.0",), "plan")
+    assert read_expectation('{"wheel": null, "source": null}') == Expectation()
 
 
 @pytest.mark.parametrize(
