@@ -82,8 +82,8 @@ def _driver(driver: Driver | None, chosen: Candidate) -> Iterator[Note]:
             "machine code runs, code that the driver must first compile (PTX) does not",
         )
     if driver.row is not None and driver.row.status == "eol":
-        ended = f" since {driver.row.end_of_life}" if driver.row.end_of_life else ""
-        yield Note("driver-end-of-life", f"driver branch {driver.branch} is no longer maintained{ended}")
+        ended = f" in {driver.row.end_of_life}" if driver.row.end_of_life else ""
+        yield Note("driver-end-of-life", f"driver branch {driver.branch} reached its end of life{ended}")
 
 
 def _gpu(gpu: GpuWish, chosen: Candidate, driver: Driver | None, matrix: Matrix) -> Iterator[Note]:
@@ -175,4 +175,4 @@ def _system(request: BuildRequest, chosen: Candidate) -> Iterator[Note]:
     if request.os is None and chosen.os.os != usual:
         yield Note("os-chosen", f"{chosen.os.os} was taken, since {usual} cannot serve this request")
     if chosen.image.flavour == "slim" and chosen.image.supported is False:
-        yield Note("os-end-of-life", f"{chosen.os.os} is no longer maintained since {chosen.os.end_of_life}")
+        yield Note("os-end-of-life", f"{chosen.os.os} reached its end of life on {chosen.os.end_of_life}")

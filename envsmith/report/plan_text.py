@@ -101,9 +101,15 @@ def _alternatives(title: str, alternatives: Sequence[Alternative]) -> Iterator[_
         return
     yield from _heading(title)
     for number, alternative in enumerate(alternatives, start=1):
-        build = f"torch {alternative.torch}, " + (f"CUDA {alternative.wheel_cuda}" if alternative.wheel_cuda else "CPU")
-        yield _Line(f"  {number}. ", f"{alternative.change}  ({build})")
+        yield _Line(f"  {number}. ", alternative.change + _outcome(alternative))
         yield _Line("     ", alternative.command, style="cyan", whole=True)
+
+
+def _outcome(alternative: Alternative) -> str:
+    """The torch and the CUDA of an alternative, as far as its own words do not tell them."""
+    cuda = f"CUDA {alternative.wheel_cuda}" if alternative.wheel_cuda else "CPU"
+    told = [what for what in (f"torch {alternative.torch}", cuda) if what not in alternative.change]
+    return f"  ({', '.join(told)})" if told else ""
 
 
 def _fields(plan: Plan) -> Iterator[tuple[str, str]]:
