@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Protocol
 
-from envsmith import __version__, certify, inside
+from envsmith import __version__, certify
 from envsmith.app import expect, interpreter
 from envsmith.app.events import EventReader
 from envsmith.compat.load import load_matrix
@@ -67,10 +67,16 @@ class CheckOptions:
 
     def require_known_checks(self) -> None:
         """Raise UsageError for an id that no check has, or when none is left to run."""
-        try:
-            inside.choose(self.only, self.skip)
-        except inside.UsageError as error:
-            raise UsageError(str(error), "python3 envsmith.pyz check --list names all checks") from error
+        if not self.only and not self.skip:
+            return
+        from envsmith.validator.catalogue import ALL
+
+        known = [check.id for check in ALL]
+        for name in (*self.only, *self.skip):
+            if name not in known:
+                raise UsageError(f"there is no check {name!r}", f"the checks are {', '.join(known)}")
+        if not set(self.only or known) - set(self.skip):
+            raise UsageError("--only and --skip leave no check to run", f"the checks are {', '.join(known)}")
 
 
 class Engine(Protocol):

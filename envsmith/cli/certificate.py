@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from envsmith.cli.request import FormatOption, output_format
 from envsmith.errors import UsageError, ValidationFailedError
-from envsmith.model.certificate import CERTIFIED, FAILED, Certificate, CertificateDocument
+
+if TYPE_CHECKING:
+    from envsmith.model.certificate import Certificate
 
 app = typer.Typer(help="Show or verify a certificate.", no_args_is_help=True)
 
@@ -25,6 +27,7 @@ def show(file: FileArgument, output: FormatOption = "text") -> int:
     certificate = _read(file, None)
     if as_json:
         from envsmith.certify import to_statement
+        from envsmith.model.certificate import CertificateDocument
         from envsmith.report.documents import print_json
 
         print_json(CertificateDocument(to_statement(certificate)))
@@ -46,6 +49,8 @@ def verify(
     Exit status: 0 it holds; 1 the file was edited; 2 it is no certificate of a kind known here; 5 it is about
     another image, or about checks that failed.
     """
+    from envsmith.model.certificate import CERTIFIED, FAILED
+
     certificate = _read(file, _digest_of(image) if image is not None else None)
     verdict = certificate.predicate.verdict
     if verdict == FAILED or (require_gpu and verdict != CERTIFIED):

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from envsmith.app.check import CheckOptions
     from envsmith.model.check_run import CheckRun
 
-_IDS = "ID; several times for several."
+_IDS = "id; several times, or with commas, for several."
 
 
 def check(
@@ -48,11 +48,15 @@ def check(
         _require_writable(path)
     from envsmith.app.check import CheckOptions, exit_status
 
-    options = CheckOptions(facts_only=facts, only=tuple(only or ()), skip=tuple(skip or ()))
+    options = CheckOptions(facts_only=facts, only=_ids(only), skip=_ids(skip))
     run = _judge_file(snapshot) if snapshot else _run(python, image, options)
     run = _write(run, certificate, save_snapshot)
     _print(run, as_json)
     return exit_status(run, require_gpu=require_gpu)
+
+
+def _ids(values: list[str] | None) -> tuple[str, ...]:
+    return tuple(name.strip() for value in values or () for name in value.split(","))
 
 
 def _refuse_contradictions(

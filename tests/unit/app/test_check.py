@@ -129,8 +129,9 @@ def test_a_check_that_does_not_exist_is_refused_before_anything_runs(bundle):
     bundle("raise SystemExit('ran')")
     engine = FakeEngine("")
     for options in (CheckOptions(only=("torch-imports",)), CheckOptions(skip=("torch-imports",))):
-        with pytest.raises(UsageError, match="there is no check 'torch-imports': did you mean 'torch-import'"):
+        with pytest.raises(UsageError, match="there is no check 'torch-imports'") as caught:
             run_host(options)
+        assert "torch-import," in caught.value.hint
         with pytest.raises(UsageError, match="there is no check"):
             run_image(engine, options)
     with pytest.raises(UsageError, match="leave no check"):
