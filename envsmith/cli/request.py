@@ -9,13 +9,15 @@ from __future__ import annotations
 import platform as machine
 import re
 from dataclasses import dataclass
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from envsmith.errors import UsageError
-from envsmith.model.matrix import Matrix
 from envsmith.model.request import COMPANIONS, OPERATING_SYSTEMS, PLATFORMS, VARIANTS, BuildRequest
+
+if TYPE_CHECKING:  # its many fields take time to make, which every start of the command would spend
+    from envsmith.model.matrix import Matrix
 
 CPU = "cpu"
 _SHOWN = 60
