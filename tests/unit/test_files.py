@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 
 import pytest
 
@@ -45,4 +46,46 @@ def test_a_full_disk_is_named_and_leaves_nothing_behind(tmp_path, monkeypatch):
     monkeypatch.setattr(os, "fdopen", full)
     with pytest.raises(UsageError, match="No space left on device"):
         files.write_whole(tmp_path / "answer.json", b"new")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_folder_is_written_whole_with_the_mode_of_the_umask(tmp_path):
+    before = os.umask(0o027)
+    try:
+        files.write_folder(tmp_path / "context", {"a": b"1", "b": b"2"})
+    finally:
+        os.umask(before)
+    folder = tmp_path / "context"
+    assert {path.name: path.read_bytes() for path in folder.iterdir()} == {"a": b"1", "b": b"2"}
+    assert folder.stat().st_mode & 0o777 == 0o750
+    assert list(tmp_path.iterdir()) == [folder]
+
+
+def test_an_empty_folder_is_filled(tmp_path, monkeypatch):
+    (tmp_path / "context").mkdir()
+    monkeypatch.chdir(tmp_path / "context")
+    files.write_folder(Path(), {"a": b"1"})
+    assert (tmp_path / "context" / "a").read_bytes() == b"1"
+
+
+@pytest.mark.parametrize("where", ["full", "full/file", "full/file/under", "missing/context"])
+def test_a_folder_that_cannot_be_written_is_one_clear_error_and_leaves_nothing(tmp_path, where):
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full" / "file").write_bytes(b"mine")
+    with pytest.raises(UsageError, match="cannot write the folder"):
+        files.write_folder(tmp_path / where, {"a": b"1"})
+    assert sorted(tmp_path.rglob("*")) == [tmp_path / "full", tmp_path / "full" / "file"]
+
+
+def test_a_disk_that_fills_up_leaves_no_half_folder(tmp_path, monkeypatch):
+    real = Path.write_bytes
+
+    def full(path, data):
+        if path.name == "b":
+            raise OSError(28, "No space left on device")
+        return real(path, data)
+
+    monkeypatch.setattr(Path, "write_bytes", full)
+    with pytest.raises(UsageError, match="No space left on device"):
+        files.write_folder(tmp_path / "context", {"a": b"1", "b": b"2"})
     assert list(tmp_path.iterdir()) == []
