@@ -12,9 +12,10 @@ from envsmith import quoting
 from envsmith.model import fit, versions
 from envsmith.model.findings import Fix
 from envsmith.model.matrix import DriverBranch, Matrix, TorchBuild
-from envsmith.wire.facts import DriverFacts, GpuFacts, HostFacts, PackageFacts, PythonFacts, TorchFacts
+from envsmith.wire.facts import DriverFacts, EnvVar, GpuFacts, HostFacts, PackageFacts, PythonFacts, TorchFacts
 
 TORCH_INDEX = "https://download.pytorch.org"
+_NO_DEVICES = ("", "none", "void")
 _OFFERED = ("stable", "experimental", "legacy")
 _PLATFORMS = {"x86_64": "linux/amd64", "aarch64": "linux/arm64"}
 
@@ -35,6 +36,12 @@ class Site:
         """Compute capabilities of the GPUs here, those that are known, each once."""
         known = (gpu.compute_capability for gpu in self.gpus or ())
         return tuple(dict.fromkeys(capability for capability in known if capability is not None))
+
+
+def gpu_is_wanted(torch: TorchFacts | None, env: tuple[EnvVar, ...] | None) -> bool:
+    """Whether an environment is meant for a GPU: a CUDA build of torch, or an image that asks for GPUs."""
+    asked = next((variable.value for variable in env or () if variable.name == "NVIDIA_VISIBLE_DEVICES"), "")
+    return (torch is not None and torch.wheel_cuda is not None) or asked not in _NO_DEVICES
 
 
 def driver_version(driver: DriverFacts) -> str | None:

@@ -9,7 +9,8 @@ is none), and whether the PCI bus shows an NVIDIA GPU at all.
 ## Why it matters
 
 Without both halves no CUDA program can see a GPU, whatever else is installed. A CUDA toolkit or a torch
-wheel does not bring a driver. A machine without an NVIDIA GPU needs none, so there this is only told.
+wheel does not bring a driver. A machine without an NVIDIA GPU needs none, so there this is only told, as in a
+container that is not meant for a GPU.
 
 ## How to fix
 
@@ -22,14 +23,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from envsmith.doctor import advice
 from envsmith.doctor.rule import CannotTell, Problem, rule
 from envsmith.model.findings import Evidence, Fix, Severity
-from envsmith.wire.facts import DriverFacts, HostFacts, PciDevice
+from envsmith.wire.facts import DriverFacts, EnvVar, HostFacts, PciDevice, TorchFacts
 
 
 @rule(id="ENV001", name="no-nvidia-driver", severity=Severity.ERROR, since="0.1", because_of=("ENV301",))
 def no_nvidia_driver(
-    driver: DriverFacts | None, host: HostFacts, nvidia_pci_devices: tuple[PciDevice, ...] | None = None
+    driver: DriverFacts | None,
+    host: HostFacts,
+    nvidia_pci_devices: tuple[PciDevice, ...] | None = None,
+    torch: TorchFacts | None = None,
+    env: tuple[EnvVar, ...] | None = None,
 ) -> Iterator[Problem]:
     """Yield what is missing of the driver."""
     module = driver.kernel_module_version if driver else None
@@ -42,23 +48,22 @@ def no_nvidia_driver(
         Evidence("driver.kernel_module_version", module or "none", "a loaded nvidia module"),
         Evidence("driver.libcuda", libcuda.path if libcuda else "none", "the driver's libcuda.so.1"),
     )
+    for_cpu = host.container and not advice.gpu_is_wanted(torch, env)
+    severity = Severity.INFO if for_cpu else Severity.ERROR
     if host.wsl:
         fix = Fix("Install NVIDIA's driver on Windows and use WSL 2; install no Linux driver inside WSL.")
         yield Problem("WSL shows no GPU driver", evidence, (fix,), Severity.INFO)
     elif module:
-        yield Problem(
-            f"The driver's libcuda.so.1 is missing, though its module {module} is loaded", evidence, _libs(host)
-        )
+        missing = f"The driver's libcuda.so.1 is missing, though its module {module} is loaded"
+        yield Problem(missing, evidence, _libs(host), severity)
     elif nvidia_pci_devices:
         gpu = Evidence("nvidia_pci_devices[0].device", nvidia_pci_devices[0].device, "driven by the nvidia module")
-        yield Problem(
-            "There is an NVIDIA GPU, and its driver is not loaded", (*evidence, gpu), _module(host, bool(libcuda))
-        )
+        not_loaded = "There is an NVIDIA GPU, and its driver is not loaded"
+        yield Problem(not_loaded, (*evidence, gpu), _module(host, bool(libcuda)), severity)
     else:
         absent = "no NVIDIA GPU" if nvidia_pci_devices is not None else "no sign of an NVIDIA GPU"
-        yield Problem(
-            f"No NVIDIA driver and {absent} here; torch can only use the CPU", evidence, severity=Severity.INFO
-        )
+        nothing = f"No NVIDIA driver and {absent} here; torch can only use the CPU"
+        yield Problem(nothing, evidence, severity=Severity.INFO)
 
 
 def _libs(host: HostFacts) -> tuple[Fix, ...]:

@@ -3,8 +3,8 @@
 ## What it checks
 
 Whether `torch.version.cuda` is empty (and the build is none for ROCm) although a GPU is there: shown by the
-driver, or by the PCI bus. An image that asks for GPUs through `NVIDIA_VISIBLE_DEVICES` and holds a CPU build is
-told as a warning. A CPU build on a machine without a GPU is right.
+driver, or, outside containers, by the PCI bus. An image that asks for GPUs through `NVIDIA_VISIBLE_DEVICES` and
+holds a CPU build is told as a warning. A CPU build on a machine, or in a container, without a GPU is right.
 
 ## Why it matters
 
@@ -38,9 +38,10 @@ def torch_without_cuda(
     """Yield a problem if the build has no CUDA and a GPU is there, or asked for."""
     if torch.wheel_cuda is not None or torch.hip is not None:
         return
-    seen = site.gpus[0].name if site.gpus else nvidia_pci_devices[0].device if nvidia_pci_devices else None
-    wanted = next((v.value for v in env or () if v.name == "NVIDIA_VISIBLE_DEVICES"), "")
-    if seen is None and (not site.host.container or wanted in {"", "none", "void"}):
+    # a container sees the host's bus, which says nothing of what the container is for
+    on_bus = nvidia_pci_devices if nvidia_pci_devices and not site.host.container else ()
+    seen = site.gpus[0].name if site.gpus else on_bus[0].device if on_bus else None
+    if seen is None and not (site.host.container and advice.gpu_is_wanted(torch, env)):
         return
     expected = f"a CUDA build, since there is {seen}" if seen else "a CUDA build, since the image asks for GPUs"
     yield Problem(

@@ -29,6 +29,8 @@ from envsmith.model import fit, versions
 from envsmith.model.findings import Evidence, Fix, Severity
 from envsmith.wire.facts import GpuFacts, TorchFacts, TorchRuntimeFacts
 
+_PTX_FOR_ANY_GPU = ("0.0",)
+
 
 @rule(id="ENV102", name="no-code-for-gpu-in-torch", severity=Severity.ERROR, since="0.1")
 def no_code_for_gpu_in_torch(
@@ -73,10 +75,8 @@ def _code_in(
     if row.ptx is not None:
         return row.compute_capabilities, row.ptx, True
     cuda = versions.minor_of(row.wheel_cuda or "")
-    possible = next(
-        (arch.compute_capabilities for arch in site.matrix.toolkit_archs if arch.cuda_minor == cuda), ("0.0",)
-    )
-    return row.compute_capabilities, possible, False
+    possible = (arch.compute_capabilities for arch in site.matrix.toolkit_archs if arch.cuda_minor == cuda)
+    return row.compute_capabilities, next(possible, _PTX_FOR_ANY_GPU), False
 
 
 def _ways_out(site: Site, torch: str, capability: str) -> tuple[Fix, ...]:

@@ -4,6 +4,8 @@
 
 Inside a container: whether the host's driver is loaded (`/proc/driver/nvidia`, which containers see) while the
 container has no `/dev/nvidia*` nodes, or has them without the driver's `libcuda.so.1`, as `--privileged` does.
+It is an error where the container is meant for a GPU: torch is a CUDA build, or `NVIDIA_VISIBLE_DEVICES` asks.
+Elsewhere it is only told.
 
 ## Why it matters
 
@@ -20,9 +22,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from envsmith.doctor import advice
 from envsmith.doctor.rule import Problem, rule
 from envsmith.model.findings import Evidence, Fix, Severity
-from envsmith.wire.facts import DeviceNode, DriverFacts, EnvVar, HostFacts
+from envsmith.wire.facts import DeviceNode, DriverFacts, EnvVar, HostFacts, TorchFacts
 
 _TRY = "run --rm {option} debian:stable-slim nvidia-smi"
 _DOCKER = Fix(
@@ -62,6 +65,7 @@ def container_without_gpu(
     device_nodes: tuple[DeviceNode, ...],
     driver: DriverFacts | None,
     env: tuple[EnvVar, ...] | None = None,
+    torch: TorchFacts | None = None,
 ) -> Iterator[Problem]:
     """Yield a problem if the host has a driver and the container has no GPU, or only half of one."""
     if not host.container or driver is None or driver.kernel_module_version is None:
@@ -87,4 +91,5 @@ def container_without_gpu(
         )
     else:
         summary = "This container was started without a GPU, on a host whose NVIDIA driver is loaded"
-    yield Problem(summary, tuple(evidence), _FIXES.get(host.container, _OTHERS))
+    severity = Severity.ERROR if advice.gpu_is_wanted(torch, env) else Severity.INFO
+    yield Problem(summary, tuple(evidence), _FIXES.get(host.container, _OTHERS), severity)

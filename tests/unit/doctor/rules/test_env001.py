@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from envsmith.model.findings import Severity
 from envsmith.wire.facts import Gap, LibcudaFacts, PciDevice
-from tests.machines import driver, host, laptop, machine
+from tests.machines import driver, host, laptop, machine, torch, variables
 from tests.unit.doctor.rules.judge import advice_in, judge, the_finding
 
 H200 = (PciDevice("0000:65:00.0", "10de:2335"),)
@@ -52,12 +52,19 @@ def test_a_stub_is_no_driver_library():
 
 
 def test_in_a_container_nothing_is_to_be_installed_inside():
-    bare = replace(laptop(nvidia_pci_devices=H200), host=host("docker", os_id="ubuntu"))
+    bare = replace(machine(driver=None, nvidia_pci_devices=H200), host=host("docker", os_id="ubuntu"))
     for snapshot in (bare, replace(bare, driver=NO_LIBRARIES)):
         finding = the_finding("ENV001", snapshot)
         assert finding.severity is Severity.ERROR
         assert finding.fix.commands == ()
         assert "container" in finding.fix.text
+
+
+def test_a_container_that_is_not_meant_for_a_gpu_is_only_told():
+    for_cpu = machine(host=host("docker"), driver=NO_LIBRARIES, torch=torch("2.6.0+cpu"))
+    assert the_finding("ENV001", for_cpu).severity is Severity.INFO
+    asks = replace(for_cpu, env=variables(NVIDIA_VISIBLE_DEVICES="all"))
+    assert the_finding("ENV001", asks).severity is Severity.ERROR
 
 
 def test_wsl_takes_the_driver_of_windows():

@@ -50,6 +50,11 @@ def test_a_gpu_that_only_the_bus_shows_counts():
     assert the_finding("ENV101", snapshot).evidence[0].expected == "a CUDA build, since there is 10de:2335"
 
 
+def test_the_hosts_bus_says_nothing_of_what_a_container_is_for():
+    snapshot = laptop(nvidia_pci_devices=(PciDevice("0000:65:00.0", "10de:2335"),), host=host("docker"))
+    assert judge("ENV101", snapshot).status == "clean"
+
+
 def test_an_image_that_asks_for_gpus_is_warned_of():
     snapshot = laptop(host=host("docker"), env=variables(NVIDIA_VISIBLE_DEVICES="all"))
     assert the_finding("ENV101", snapshot).severity is Severity.WARNING

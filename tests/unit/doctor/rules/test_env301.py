@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
-from tests.machines import NODES, driver, host, laptop, machine, variables
+from envsmith.model.findings import Severity
+from tests.machines import NODES, driver, host, laptop, machine, torch, variables
 from tests.unit.doctor.rules.judge import advice_in, judge, the_finding
 
 NO_LIBRARIES = driver(libcuda=None, library_version=None, driver_cuda=None)
@@ -46,6 +49,17 @@ def test_each_engine_has_its_own_way(container, text):
     advice = advice_in(the_finding("ENV301", without_gpu(container)))
     assert text in advice
     assert "docker run" not in advice
+
+
+def test_a_container_that_is_not_meant_for_a_gpu_is_only_told():
+    assert the_finding("ENV301", without_gpu()).severity is Severity.ERROR
+    for torch_or_none in (torch("2.6.0+cpu"), None):
+        for_cpu = without_gpu(torch=torch_or_none)
+        assert the_finding("ENV301", for_cpu).severity is Severity.INFO
+        asks = replace(for_cpu, env=variables(NVIDIA_VISIBLE_DEVICES="0,1"))
+        assert the_finding("ENV301", asks).severity is Severity.ERROR
+        hidden = replace(for_cpu, env=variables(NVIDIA_VISIBLE_DEVICES="void"))
+        assert the_finding("ENV301", hidden).severity is Severity.INFO
 
 
 def test_privileged_gives_nodes_without_libraries():
