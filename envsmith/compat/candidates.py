@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
-from packaging.specifiers import SpecifierSet
 from packaging.version import Version
 
 from envsmith.compat import coverage, drivers
@@ -239,6 +238,8 @@ def partners(build: TorchBuild, name: str) -> tuple[str, ...]:
 def torch_matches(wish: str, torch: str) -> bool:
     """Whether a release meets `--torch`: a prefix, an exact version or a specifier."""
     if is_specifier(wish):
+        from packaging.specifiers import SpecifierSet  # few need it, and it is slow to import
+
         return SpecifierSet(wish).contains(torch)
     return versions.has_prefix(torch, wish)
 

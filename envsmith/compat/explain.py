@@ -64,6 +64,8 @@ def _reason(wish: Wish, request: BuildRequest, others: Sequence[Candidate], matr
         return _about_gpu(gpu, others, request, matrix)
     if wish.option == w.DRIVER:
         return _about_driver(request, others, matrix)
+    if wish.option == w.VARIANT:
+        return _about_devel(request, matrix)
     builds = [candidate.build for candidate in others]
     torches = _span(build.torch for build in builds)
     cudas = _span(build.wheel_cuda for build in builds)
@@ -74,7 +76,6 @@ def _reason(wish: Wish, request: BuildRequest, others: Sequence[Candidate], matr
         w.CUDNN: f"the builds come with cuDNN {_span(build.cudnn for build in builds)}",
         w.PYTHON: f"there are wheels for Python {_span(_all_pythons(others))}",
         w.OS: f"{_words(candidate.os.os for candidate in others)} would do",
-        w.VARIANT: "devel images build on nvidia/cuda, which is published for Ubuntu only; a runtime image would do",
         w.PLATFORM: f"there are such builds for {_words(build.platform for build in builds)}",
         w.WITH: f"torch {torches} would do, but has no {wish.value}",
     }
@@ -85,8 +86,18 @@ def _all_pythons(others: Iterable[Candidate]) -> Iterable[str]:
     return (python for candidate in others for python in pool.pythons(candidate.build) if not python.endswith("t"))
 
 
+def _about_devel(request: BuildRequest, matrix: Matrix) -> str:
+    devel = [image for image in matrix.base_images if image.flavour == pool.DEVEL]
+    systems = {image.os for image in devel}
+    if request.os not in (None, *systems):
+        return f"devel images build on nvidia/cuda, which is published for {_words(systems)}; a runtime image would do"
+    cudas = _span(versions.minor_of(image.cuda) for image in devel if image.cuda is not None)
+    return f"devel images build on nvidia/cuda, of which there is CUDA {cudas}; a runtime image would do"
+
+
 def _about_gpu(gpu: GpuWish, others: Sequence[Candidate], request: BuildRequest, matrix: Matrix) -> str:
-    capability = f"{gpu.name} has compute capability {gpu.compute_capability}"
+    product = "" if gpu.product is None else f"{gpu.name} has "
+    capability = f"{product}compute capability {gpu.compute_capability}"
     last = gpus.last_driver_branch(matrix, gpu)
     driver = drivers.read_driver(matrix, request.driver) if request.driver else None
     if driver is not None and coverage.too_new_a_driver(gpu, driver, matrix):
@@ -123,7 +134,9 @@ def _about_driver(request: BuildRequest, others: Sequence[Candidate], matrix: Ma
 def _span(values: Iterable[str | None]) -> str:
     """Versions: all of a few, else the first and the last."""
     ordered = sorted({value for value in values if value is not None}, key=versions.parse)
-    return ", ".join(ordered) if len(ordered) <= _LISTED else f"{ordered[0]} to {ordered[-1]}"
+    if len(ordered) <= _LISTED:
+        return ", ".join(ordered) or "nothing"
+    return f"{ordered[0]} to {ordered[-1]}"
 
 
 def _words(values: Iterable[str]) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 from functools import lru_cache
 
@@ -105,6 +104,8 @@ def _unambiguous(matrix: Matrix, text: str) -> GpuProduct:
 
 
 def _nearest(matrix: Matrix, wanted: tuple[str, ...]) -> list[str]:
+    import difflib  # only for a message
+
     by_name = {" ".join(words): row.product for row in matrix.gpus for words in _names(row)}
     close = difflib.get_close_matches(" ".join(wanted)[:_NAME_LIMIT], by_name, n=_SUGGESTIONS, cutoff=0.3)
     return list(dict.fromkeys(by_name[name] for name in close)) or ["H100", "A100", "RTX 4090"]

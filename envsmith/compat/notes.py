@@ -173,6 +173,6 @@ def _python(request: BuildRequest, chosen: Candidate) -> Iterator[Note]:
 def _system(request: BuildRequest, chosen: Candidate) -> Iterator[Note]:
     usual = pool.OS_PREFERENCE[request.variant][0]
     if request.os is None and chosen.os.os != usual:
-        yield Note("os-chosen", f"{chosen.os.os} was taken, since {usual} cannot serve this request")
+        yield Note("os-chosen", f"{chosen.os.os} was taken, since {usual} does not serve this request, or less well")
     if chosen.image.flavour == "slim" and chosen.image.supported is False:
         yield Note("os-end-of-life", f"{chosen.os.os} reached its end of life on {chosen.os.end_of_life}")

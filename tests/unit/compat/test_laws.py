@@ -176,12 +176,12 @@ def test_every_conflict_is_minimal_and_every_way_out_works(request: BuildRequest
 
 
 @pytest.mark.parametrize("gpu", [None, *TELLING_GPUS], ids=lambda gpu: gpu.name if gpu else "any GPU")
-@pytest.mark.parametrize("torch", [None, "2.6", "2.7.1"])
+@pytest.mark.parametrize("torch", [None, "2.6"])
 def test_every_gpu_on_every_driver(gpu: GpuWish | None, torch: str | None) -> None:
     """Without luck: the whole table of drivers, for a GPU of each kind."""
     for driver in checker.DRIVER_SAMPLES:
         request = BuildRequest(torch=torch, gpus=(gpu,) if gpu else (), driver=driver)
-        for candidate in solve(request, MATRIX)[:3]:
+        for candidate in solve(request, MATRIX)[:2]:
             plan = compose(request, candidate, (), MATRIX)
             wrong = [w for w in checker.problems(plan, request) if w != "not the default system, without need"]
             assert wrong == [], (driver, plan.wheel)

@@ -97,6 +97,18 @@ def test_a_devel_image_on_debian_is_refused_with_what_exists() -> None:
     assert commands(refusal)[0] == "envsmith build --torch 2.6 --os ubuntu22.04 --variant devel"
 
 
+def test_a_devel_image_of_a_cuda_that_nvidia_never_published() -> None:
+    refusal = refused(torch="2.6", cuda="12.7", variant="devel")
+    assert subjects(refusal) == {"--variant", "--cuda"}
+    assert "11.7 to" in reason(refusal, "--variant")
+    assert commands(refusal)[0] == "envsmith build --torch 2.6 --cuda 12.6 --variant devel"
+
+
+def test_a_devel_image_may_bring_a_second_cudnn_only_if_there_is_no_other() -> None:
+    assert "second-cudnn" not in codes(planned(variant="devel"))
+    assert "second-cudnn" in codes(planned(torch="2.15", cuda="13.2", variant="devel", os="ubuntu22.04"))
+
+
 @pytest.mark.parametrize(
     ("torch", "cuda", "wheel", "replaced"),
     [
