@@ -52,7 +52,9 @@ def check(
     run = _judge_file(snapshot) if snapshot else _run(python, image, options)
     run = _write(run, certificate, save_snapshot)
     _print(run, as_json)
-    return exit_status(run, require_gpu=require_gpu)
+    status = exit_status(run, require_gpu=require_gpu)
+    _explain(status, run)
+    return status
 
 
 def _ids(values: list[str] | None) -> tuple[str, ...]:
@@ -122,6 +124,19 @@ def _write(run: CheckRun, certificate: Path | None, save_snapshot: Path | None) 
         return run
     certify.write(certify.issue(run), certificate)
     return replace(run, certificate=str(certificate))
+
+
+def _explain(status: int, run: CheckRun) -> None:
+    """Say on stderr why the exit status is not 0, where the verdict, which is the last line, does not."""
+    from envsmith.app.check import EXIT_FAILED, EXIT_FINDINGS
+    from envsmith.model.certificate import FAILED
+    from envsmith.model.findings import Severity
+
+    if status == EXIT_FINDINGS:
+        errors = sorted({f.rule for f in run.diagnosis.findings if f.severity == Severity.ERROR})
+        typer.echo(f"envsmith: exit status {status}: {', '.join(errors)} found errors", err=True)
+    elif status == EXIT_FAILED and run.verdict.status != FAILED:
+        typer.echo(f"envsmith: exit status {status}: a GPU is required, and no GPU check passed", err=True)
 
 
 def _print(run: CheckRun, as_json: bool) -> None:

@@ -32,6 +32,7 @@ def test_a_saved_snapshot_is_judged_root_cause_first(tmp_path):
     command = "       $ /opt/venv/bin/python -m pip install --force-reinstall torch==2.7.1+cu118 --index-url "
     assert command in done.stdout  # on one line, however wide
     assert done.stdout.rstrip().endswith("not certified on a GPU: nothing was run, only looked at")
+    assert done.stderr == "envsmith: exit status 1: ENV002 found errors\n"
 
 
 def test_json_is_one_document(tmp_path):
@@ -142,6 +143,13 @@ def test_a_run_on_this_machine_and_its_certificate(tmp_path):
     assert "PyTorch imports" in done.stderr  # progress, a plain line a check
     assert done.stdout.rstrip().endswith("Certificate: c.json")
     assert envsmith("certificate", "verify", "c.json", cwd=tmp_path).returncode == 0
+
+
+def test_a_gpu_that_is_required_and_hidden_is_a_failure(tmp_path):
+    only = ("--only", "cuda-kernel-driver")
+    done = envsmith("check", "--python", sys.executable, "--require-gpu", *only, CUDA_VISIBLE_DEVICES="")
+    assert done.returncode == 5
+    assert "exit status 5: a GPU is required, and no GPU check passed" in done.stderr
 
 
 def test_the_documents_say_what_the_rules_say():
