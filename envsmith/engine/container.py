@@ -16,7 +16,7 @@ import tarfile
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from envsmith.engine.command import ending_signals_interrupt
@@ -31,7 +31,12 @@ _GIB = 1024**3
 _PIDS_MAX = 8192  # a process for each check, each with a thread for each core
 _LINE_BYTES_MAX = 64 * 1024**2
 _LOG_TAIL_LINES = 40
-_KILL_GRACE_S = 15.0
+_HEAD_BYTES = 8
+_STDOUT = 1
+_ENDED = {"condition": "next-exit"}
+_CONNECT_LIMIT_S = 60.0
+_KILL_GRACE_S = 30.0
+_REMOVAL_LIMIT_S = 30
 
 
 def create(client: Any, image: str, arguments: Sequence[str], gpu: str | None) -> Any:
@@ -86,75 +91,77 @@ def run(container: Any, on_line: Callable[[str], None], limit_s: float) -> Conta
     At `limit_s` seconds it is killed. Errors of the SDK and of `on_line` go through.
     """
     begun = time.monotonic()
-    output = container.attach(stdout=True, stderr=True, stream=True, demux=True)
-    ended = _listen_for_end(container)
-    limit = _Limit(container, output, limit_s)
     log: deque[str] = deque(maxlen=_LOG_TAIL_LINES)
-    try:
-        container.start()
-        limit.start()
-        _read(output, on_line, log)
-        status = None if limit.reached.is_set() else _exit_status(ended)
-    finally:
-        limit.stop()
-        ended.close()
+    limit = _Limit(container, limit_s)
+    # both are asked for before the start, so that nothing can be missed
+    streams = {"stream": 1, "stdout": 1, "stderr": 1}
+    with _follow(container, "attach", streams, limit_s) as output, _follow(container, "wait", _ENDED, limit_s) as ended:
+        try:
+            container.start()
+            limit.start()
+            _read(_frames(output), on_line, log)
+            status = None if limit.reached.is_set() else _exit_status(ended)
+        finally:
+            limit.stop()
     return ContainerRun(status, limit.reached.is_set(), time.monotonic() - begun, tuple(log))
 
 
-def _listen_for_end(container: Any) -> Any:
-    """A response whose body comes when the container ends: asked for before the start, nothing can be missed."""
+def _follow(container: Any, what: str, params: Mapping[str, str | int], limit_s: float) -> Any:
+    """A response whose body comes while, or once, the container runs.
+
+    Asked for by hand, as the SDK neither tells when a wait has begun nor closes the socket of an attach. It gives
+    up when the engine is silent for longer than the container may run.
+    """
     api = container.client.api
-    url = f"{api.base_url}/v{api.api_version}/containers/{container.id}/wait"
-    response = api.post(url, params={"condition": "next-exit"}, stream=True, timeout=None)
+    url = f"{api.base_url}/v{api.api_version}/containers/{container.id}/{what}"
+    response = api.post(url, params=params, stream=True, timeout=(_CONNECT_LIMIT_S, limit_s + _KILL_GRACE_S))
     response.raise_for_status()
     return response
 
 
 def _exit_status(ended: Any) -> int | None:
-    body = json.loads(ended.content or b"{}")
-    status = body.get("StatusCode")
+    status = json.loads(ended.content or b"{}").get("StatusCode")
     return status if isinstance(status, int) else None
 
 
 class _Limit:
-    """Kills the container when its time is over, and lets go of its output should the engine not answer."""
+    """Kills the container when its time is over."""
 
-    def __init__(self, container: Any, output: Any, limit_s: float) -> None:
+    def __init__(self, container: Any, limit_s: float) -> None:
         self.reached = threading.Event()
         self._container = container
-        self._output = output
         self._timer = threading.Timer(limit_s, self._kill)
         self._timer.daemon = True
-        self._last = threading.Timer(_KILL_GRACE_S, self._let_go)
-        self._last.daemon = True
 
     def start(self) -> None:
         self._timer.start()
 
     def stop(self) -> None:
         self._timer.cancel()
-        self._last.cancel()
 
     def _kill(self) -> None:
         self.reached.set()
-        self._last.start()
         with contextlib.suppress(Exception):  # it may have ended by itself, or the engine may be gone
             self._container.kill()
 
-    def _let_go(self) -> None:
-        with contextlib.suppress(Exception):
-            self._output.close()
+
+def _frames(response: Any) -> Iterator[tuple[int, bytes]]:
+    """Pieces of output: 1 for stdout or 2 for stderr, and bytes. Docker sends 8 bytes of head before each."""
+    while len(head := response.raw.read(_HEAD_BYTES)) == _HEAD_BYTES:
+        yield head[0], response.raw.read(int.from_bytes(head[4:], "big"))
 
 
-def _read(output: Any, on_line: Callable[[str], None], log: deque[str]) -> None:
+def _read(frames: Iterable[tuple[int, bytes]], on_line: Callable[[str], None], log: deque[str]) -> None:
     """Cut both streams into lines; stdout goes to `on_line`, the end of stderr to `log`."""
     out, err = bytearray(), bytearray()
-    for stdout, stderr in output:
-        out += stdout or b""
-        err += stderr or b""
-        for line in _lines(out):
-            on_line(line)
-        log.extend(printable(line) for line in _lines(err))
+    for stream, piece in frames:
+        if stream == _STDOUT:
+            out += piece
+            for line in _lines(out):
+                on_line(line)
+        else:
+            err += piece
+            log.extend(printable(line) for line in _lines(err))
     if out:
         on_line(out.decode("utf-8", "replace"))
     if err:
@@ -176,15 +183,23 @@ def _lines(buffer: bytearray) -> Iterator[str]:
 @contextlib.contextmanager
 def removed_at_end(container: Any) -> Iterator[None]:
     """Remove container and volume however the block ends; Ctrl-C waits while that is done."""
-    from docker.errors import DockerException
-    from requests import RequestException
-
     with ending_signals_interrupt():
         try:
             yield
         finally:
-            with _no_interrupt(), contextlib.suppress(DockerException, RequestException):
-                container.remove(force=True, v=True)
+            with _no_interrupt():
+                _remove(container)
+
+
+def _remove(container: Any) -> None:
+    """Remove it, or wait until the engine, which does so by itself once it ended, is done with that."""
+    from docker.errors import DockerException
+    from requests import RequestException
+
+    with contextlib.suppress(DockerException, RequestException):
+        container.remove(force=True, v=True)
+    with contextlib.suppress(DockerException, RequestException):
+        container.wait(condition="removed", timeout=_REMOVAL_LIMIT_S)
 
 
 @contextlib.contextmanager

@@ -18,7 +18,7 @@ from envsmith.engine import buildx, container
 from envsmith.engine.command import stream
 from envsmith.engine.endpoint import connect, current_endpoint
 from envsmith.engine.facts import engine_info, image_store
-from envsmith.engine.faults import build_fault, connection_fault, container_fault, no_buildx, no_docker
+from envsmith.engine.faults import build_fault, connection_fault, container_fault, daemon_gone, no_buildx, no_docker
 from envsmith.engine.progress import PlainProgress, RawJsonProgress
 from envsmith.engine.steps import blocks_of_steps
 from envsmith.engine.uv_folder import uv_folder
@@ -112,20 +112,24 @@ class DockerEngine:
             made = container.create(self._client, digest, arguments, gpu)
             with container.removed_at_end(made):
                 container.copy_in(made, bundle)
-                return container.run(made, on_line, limit_s)
+                ended = container.run(made, on_line, limit_s)
+        if ended.exit_status is None and not ended.timed_out:
+            raise daemon_gone(self.endpoint.host)
+        return ended
 
     @contextlib.contextmanager
     def _faults(self) -> Iterator[None]:
         """Turn the SDK's exceptions into one clear message each."""
         from docker.errors import APIError, DockerException
         from requests import RequestException
+        from urllib3.exceptions import HTTPError
 
         try:
             yield
         except APIError as error:
             known = container_fault(str(error.explanation or error))
             raise known or connection_fault(error, self.endpoint.host) from error
-        except (DockerException, RequestException) as error:
+        except (DockerException, RequestException, HTTPError) as error:
             raise connection_fault(error, self.endpoint.host) from error
 
 

@@ -143,6 +143,11 @@ def no_buildx() -> BuildFailedError:
     return BuildFailedError(_NO_BUILDX.message, _NO_BUILDX.hint)
 
 
+def daemon_gone(endpoint: str) -> BuildFailedError:
+    """The connection ended before what was asked for did."""
+    return BuildFailedError(f"{_DAEMON_GONE} ({endpoint})", _DAEMON_GONE_HINT)
+
+
 def container_fault(text: str) -> EnvsmithError | None:
     """Why a container could not be started, where that lies with the image or the way to the GPU; else None."""
     if re.search(r"exec: \"?python3\"?: (executable file not found|no such file)|python3: no such file", text):
