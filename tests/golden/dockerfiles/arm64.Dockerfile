@@ -54,7 +54,7 @@ RUN --network=none \
     --mount=type=bind,source=verify.py,target=/run/envsmith/verify.py \
     --mount=type=bind,source=expect.json,target=/run/envsmith/expect.json \
     --mount=type=tmpfs,target=/tmp \
-    python /run/envsmith/verify.py /run/envsmith/expect.json
+    python -W ignore /run/envsmith/verify.py /run/envsmith/expect.json
 
 # block: labels
 LABEL io.envsmith.plan-digest="sha256:d889b66702887e2ac22d544ae01ca1a3c650706863879a78bf8e6e2d71994c35"

@@ -54,7 +54,7 @@ RUN --network=none \
     --mount=type=bind,source=verify.py,target=/run/envsmith/verify.py \
     --mount=type=bind,source=expect.json,target=/run/envsmith/expect.json \
     --mount=type=tmpfs,target=/tmp \
-    python /run/envsmith/verify.py /run/envsmith/expect.json
+    python -W ignore /run/envsmith/verify.py /run/envsmith/expect.json
 
 # block: labels
 LABEL io.envsmith.plan-digest="sha256:900a012a0f66da0efc5bb3e3153d6b3401e14d04379c277ea488bdd794119ff4"

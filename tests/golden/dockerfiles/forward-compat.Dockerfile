@@ -57,7 +57,7 @@ RUN --network=none \
     --mount=type=bind,source=verify.py,target=/run/envsmith/verify.py \
     --mount=type=bind,source=expect.json,target=/run/envsmith/expect.json \
     --mount=type=tmpfs,target=/tmp \
-    python /run/envsmith/verify.py /run/envsmith/expect.json
+    python -W ignore /run/envsmith/verify.py /run/envsmith/expect.json
 
 # block: labels
 LABEL io.envsmith.plan-digest="sha256:5be2cfdfc808ab0921ef1d7848604cac002ff31d51c5e28d6d4149b8edd48d2a"

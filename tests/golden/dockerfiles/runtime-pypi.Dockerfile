@@ -54,7 +54,7 @@ RUN --network=none \
     --mount=type=bind,source=verify.py,target=/run/envsmith/verify.py \
     --mount=type=bind,source=expect.json,target=/run/envsmith/expect.json \
     --mount=type=tmpfs,target=/tmp \
-    python /run/envsmith/verify.py /run/envsmith/expect.json
+    python -W ignore /run/envsmith/verify.py /run/envsmith/expect.json
 
 # block: labels
 LABEL io.envsmith.plan-digest="sha256:ea7cde7d04340951c1f975be6648dae1ca159555cec4bb67ae0e40b7e201be67"

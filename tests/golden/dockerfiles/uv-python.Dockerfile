@@ -20,7 +20,7 @@ RUN --mount=type=bind,from=uv,source=uv,target=/run/uv/uv \
     --mount=type=secret,id=ca_bundle \
     set -eu; \
     if [ -s /run/secrets/ca_bundle ]; then export SSL_CERT_FILE=/run/secrets/ca_bundle; fi; \
-    UV_COMPILE_BYTECODE=1 /run/uv/uv python install --no-cache --no-bin 3.13t
+    UV_PYTHON_INSTALL_BIN=0 UV_COMPILE_BYTECODE=1 /run/uv/uv python install --no-cache 3.13t
 
 # block: account
 RUN set -eu; \
@@ -62,7 +62,7 @@ RUN --network=none \
     --mount=type=bind,source=verify.py,target=/run/envsmith/verify.py \
     --mount=type=bind,source=expect.json,target=/run/envsmith/expect.json \
     --mount=type=tmpfs,target=/tmp \
-    python /run/envsmith/verify.py /run/envsmith/expect.json
+    python -W ignore /run/envsmith/verify.py /run/envsmith/expect.json
 
 # block: labels
 LABEL io.envsmith.plan-digest="sha256:352802a12881b018f6c132d1e1525f77017ff85347acab5815a1df7e05c8c657"
