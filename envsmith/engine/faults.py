@@ -62,9 +62,14 @@ _ENGINE_FAULTS = (
     ),
     _Fault(
         r"code = Unavailable|error reading from server: (EOF|.*reset)|closing transport|Connection aborted"
-        r"|RemoteDisconnected|Connection reset by peer",
+        r"|RemoteDisconnected|Connection reset by peer|Response ended prematurely|IncompleteRead",
         _DAEMON_GONE,
         _DAEMON_GONE_HINT,
+    ),
+    _Fault(
+        r"Read timed out",
+        "the Docker daemon does not answer",
+        "see what keeps it busy (journalctl -u docker), or restart it (sudo systemctl restart docker)",
     ),
 )
 

@@ -51,6 +51,7 @@ SDK_SAYS = {
     "('Connection aborted.', ConnectionRefusedError(111, 'Connection refused'))": "no-daemon",
     "Max retries exceeded with url: /version (Caused by ... [Errno 111] Connection refused)": "no-daemon",
     "Caused by NameResolutionError(\"Failed to resolve 'nosuch.invalid' ([Errno -2])\")": "no-daemon-host",
+    "Response ended prematurely": "daemon-killed",
     "('Connection aborted.', RemoteDisconnected('Remote end closed connection'))": "daemon-killed",
 }
 
@@ -59,6 +60,11 @@ SDK_SAYS = {
 def test_the_sdk_says_the_same_in_other_words(said: str) -> None:
     fault = connection_fault(RuntimeError(said), "unix:///run/x.sock")
     assert fault.message == f"{SAID[SDK_SAYS[said]]} (unix:///run/x.sock)"
+
+
+def test_a_daemon_that_hangs_is_told_from_one_that_is_gone() -> None:
+    fault = connection_fault(RuntimeError("UnixHTTPConnectionPool(host='localhost'): Read timed out."), "unix:///x")
+    assert fault.message == "the Docker daemon does not answer (unix:///x)"
 
 
 def test_an_unknown_error_of_the_engine_is_quoted() -> None:
