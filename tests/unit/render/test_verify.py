@@ -71,6 +71,7 @@ def test_what_was_planned_passes(torch: ModuleType, tmp_path: Path, capsys: pyte
         ("cudnn", "9.1.1.17", "cudnn: expected 9.1.1.17, found 9.1.0"),
         ("nccl", "2.21", None),
         ("nccl", "2.20.5", "nccl: expected 2.20.5, found 2.21.5"),
+        ("triton", "3.2.1", None),
         ("triton", "3.1.0", "triton: expected 3.1.0, found 3.2.0"),
         ("python", "2.7", "python: expected 2.7, found {}.{}".format(*sys.version_info[:2])),
         (
@@ -94,6 +95,11 @@ def test_a_difference_is_told(
         assert status == 0
     else:
         assert (status, lines) == (1, [f"envsmith-verify: {line}"])
+
+
+def test_a_build_without_nccl_is_told(torch: ModuleType, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    torch.cuda = SimpleNamespace(nccl=SimpleNamespace())
+    assert run(tmp_path, capsys) == (1, ["envsmith-verify: nccl: expected 2.21.5, found None"])
 
 
 def test_all_differences_are_told_at_once(
