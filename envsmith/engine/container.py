@@ -39,15 +39,16 @@ _KILL_GRACE_S = 30.0
 _REMOVAL_LIMIT_S = 30
 
 
-def create(client: Any, image: str, arguments: Sequence[str], gpu: str | None) -> Any:
+def create(client: Any, image: str, python: str, arguments: Sequence[str], gpu: str | None) -> Any:
     """Create the container. Its user is the image's; its only writable place is a tmpfs on /tmp.
 
-    /tmp may hold programs, since triton compiles there; HOME is there for the caches of CUDA and triton.
+    /tmp may hold programs, since triton compiles there; HOME is there for the caches of CUDA and triton. It is not
+    the working folder: Docker would make it in an image that has none, and its mode would become the tmpfs's.
     """
     return client.containers.create(
         image,
         list(arguments),
-        entrypoint=["python3", f"{BUNDLE_FOLDER}/{BUNDLE_NAME}"],
+        entrypoint=[python, f"{BUNDLE_FOLDER}/{BUNDLE_NAME}"],
         environment={"HOME": "/tmp"},  # noqa: S108 - in the container
         labels={RUN_LABEL: str(os.getpid())},
         network_mode="none",
@@ -58,7 +59,7 @@ def create(client: Any, image: str, arguments: Sequence[str], gpu: str | None) -
         volumes=[BUNDLE_FOLDER],
         shm_size=_GIB,
         pids_limit=_PIDS_MAX,
-        working_dir="/tmp",  # noqa: S108 - in the container
+        working_dir="/",
         device_requests=_device_requests(gpu),
         auto_remove=True,
         healthcheck={"test": ["NONE"]},

@@ -14,7 +14,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from envsmith.engine import buildx, container
+from envsmith.engine import buildx, container, interpreter
 from envsmith.engine.command import stream
 from envsmith.engine.endpoint import connect, current_endpoint
 from envsmith.engine.facts import engine_info, image_store
@@ -109,13 +109,18 @@ class DockerEngine:
         """
         digest = self.inspect(image).digest
         with self._faults():
-            made = container.create(self._client, digest, arguments, gpu)
+            python = "python3" if gpu is None else self._python_of(digest)
+            made = container.create(self._client, digest, python, arguments, gpu)
             with container.removed_at_end(made):
                 container.copy_in(made, bundle)
                 ended = container.run(made, on_line, limit_s)
         if ended.exit_status is None and not ended.timed_out:
             raise daemon_gone(self.endpoint.host)
         return ended
+
+    def _python_of(self, digest: str) -> str:
+        path = interpreter.image_path(self._client.images.get(digest).attrs)
+        return interpreter.find_python(self._client, digest, path)
 
     @contextlib.contextmanager
     def _faults(self) -> Iterator[None]:

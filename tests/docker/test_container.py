@@ -7,6 +7,7 @@ import time
 
 import pytest
 
+from envsmith.engine import interpreter
 from envsmith.engine.docker import DockerEngine
 from envsmith.errors import BuildFailedError, UsageError
 from tests.docker.conftest import BASE, Built
@@ -87,3 +88,13 @@ def test_a_gpu_that_the_engine_cannot_give(torch_image: Built, engine: DockerEng
         lines: list[str] = []
         engine.run_bundle(torch_image.reference, program, [], engine.info().gpu, lines.append, 60.0)
         assert int(lines[0]) > 0
+
+
+def test_the_images_own_python_is_found_whatever_path_a_device_brings(torch_image: Built, engine: DockerEngine) -> None:
+    # a CDI device's PATH replaces the image's when the container starts: "python3" would be the system's there
+    client = engine._client
+    path = interpreter.image_path(client.images.get(torch_image.reference).attrs)
+    assert interpreter.find_python(client, torch_image.reference, path) == "/opt/venv/bin/python3"
+    assert interpreter.find_python(client, torch_image.reference, "relative:/nowhere:/usr/bin") == "/usr/bin/python3"
+    with pytest.raises(UsageError, match="no python3"):
+        interpreter.find_python(client, BASE, "/usr/bin:/bin")
