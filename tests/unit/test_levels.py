@@ -35,6 +35,7 @@ LIBRARY_PLACES = {
     "torchaudio": ("envsmith.validator.",),
     "torchvision": ("envsmith.validator.",),
     "typer": ("envsmith.cli.",),
+    "urllib3": ("envsmith.engine.",),  # its errors come through where requests streams
     "uv": ("envsmith.engine.",),
 }
 
