@@ -18,6 +18,7 @@ import pytest
 
 from envsmith import quoting
 from envsmith.engine.uv_folder import uv_folder
+from envsmith.model.plan import Package
 from envsmith.render.dockerfile import render
 from tests.docker.conftest import BASE, docker
 from tests.unit.render import plans
@@ -133,7 +134,7 @@ def wheel(name: str, version: str) -> bytes:
 
 @pytest.fixture
 def index() -> Iterator[str]:
-    packages = (("torch", "2.6.0+cu126"), ("pip", "99.0"), ("setuptools", "99.0"), ("wheel", "99.0"))
+    packages = (("torch", "0.0.1+fake"), ("pip", "99.0"), ("setuptools", "99.0"), ("wheel", "99.0"))
     Index.wheels = {f"{name}-{version}-py3-none-any.whl": wheel(name, version) for name, version in packages}
     Index.asked = []
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Index) as server:
@@ -143,13 +144,21 @@ def index() -> Iterator[str]:
 
 
 def test_a_given_index_is_the_only_one_asked_and_its_password_stays_out(index: str, tmp_path: Path) -> None:
-    plan = replace(plans.INDEX_RUNTIME, blocks=("base", "apt", "account", "torch", "user"))
+    # a version that nobody else builds: a step is cached by its text, not by its secrets
+    fake = (Package("torch", "0.0.1+fake", "/whl/fake"),)
+    plan = replace(plans.INDEX_RUNTIME, blocks=("base", "apt", "account", "torch", "user"), packages=fake)
     secret = tmp_path / "index_url"
     secret.write_text(index, encoding="utf-8")
     with uv_folder("linux/amd64") as uv:
-        build(tmp_path, render(plan).dockerfile, f"--build-context=uv={uv}", f"--secret=id=index_url,src={secret}")
+        build(
+            tmp_path,
+            render(plan).dockerfile,
+            "--no-cache",
+            f"--build-context=uv={uv}",
+            f"--secret=id=index_url,src={secret}",
+        )
     said = docker("run", "--rm", "--network=none", TAG, "python", "-c", "import torch, pip; print(torch.__version__)")
-    assert said == "2.6.0+cu126\n"
+    assert said == "0.0.1+fake\n"
     assert any("torch" in path for path in Index.asked)
     assert "s3cret" not in docker("image", "inspect", TAG) + docker("history", "--no-trunc", TAG)
     look = "grep -rl s3cret /opt /etc /home /root /tmp /var; find /root /tmp /var/lib/apt/lists /var/cache/apt -type f"
