@@ -95,11 +95,25 @@ def _load(engine: SmallEngine, image: str) -> None:
 
 
 def _end(engine: SmallEngine, daemon: subprocess.Popen[bytes]) -> None:
-    """Stop the daemon and what it started; the folder is named in the command line of each of them."""
+    """Stop the daemon, with which its containerd ends, and what a killed daemon leaves of a container."""
     pid = engine.folder / "pid"
     if daemon.poll() is None and pid.is_file():
         _root("kill", pid.read_text(encoding="ascii").strip(), check=False)
-    with contextlib.suppress(subprocess.TimeoutExpired):
-        daemon.wait(20)
-    _root("pkill", "-KILL", "-f", str(engine.folder), check=False)
-    daemon.wait(20)
+    try:
+        daemon.wait(30)
+    except subprocess.TimeoutExpired:
+        engine.kill()
+        daemon.wait(10)
+    for shim in _naming(engine.folder):
+        _root("kill", "-KILL", shim, check=False)
+
+
+def _naming(folder: Path) -> list[str]:
+    """Ids of the processes of containerd that name the folder in their command line."""
+    found = []
+    for command in Path("/proc").glob("[0-9]*/cmdline"):
+        with contextlib.suppress(OSError):
+            line = command.read_bytes()
+            if line.startswith(b"/usr/bin/containerd-shim") and bytes(folder) in line:
+                found.append(command.parent.name)
+    return found
