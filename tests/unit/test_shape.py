@@ -98,7 +98,9 @@ def starts_programs(module: str) -> list[str]:
     tree = TREES[module]
     imported = {alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names}
     imported |= {node.module or "" for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
-    calls = re.findall(r"\bos\.(?:fork|forkpty|system|popen|posix_spawnp?|exec[lv]p?e?|spawn[lv]p?e?)\(", SOURCES[module])
+    calls = re.findall(
+        r"\bos\.(?:fork|forkpty|system|popen|posix_spawnp?|exec[lv]p?e?|spawn[lv]p?e?)\(", SOURCES[module]
+    )
     return sorted(imported & {"subprocess", "multiprocessing", "pty"}) + calls
 
 
