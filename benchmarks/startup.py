@@ -1,4 +1,4 @@
-"""Start-up time of the commands that people type most, beside a program that only imports typer.
+"""Start-up time of the commands that people type most, beside a program that only imports click.
 
     python -m benchmarks.startup [TIMES]
 
@@ -17,7 +17,7 @@ AIM_S = 0.3
 PROGRAMS = Path(sys.executable).parent
 COMMANDS: dict[str, list[str | Path]] = {
     "python -c pass": [sys.executable, "-c", "pass"],
-    "python -c 'import typer'": [sys.executable, "-c", "import typer; typer.Typer()"],
+    "python -c 'import click'": [sys.executable, "-c", "import click; click.Group()"],
     "envsmith --help": [PROGRAMS / "envsmith", "--help"],
     "envsmith plan": [PROGRAMS / "envsmith", "plan", "--torch", "2.6", "--cuda", "12.1", "--format", "json"],
 }
@@ -26,9 +26,9 @@ COMMANDS: dict[str, list[str | Path]] = {
 def main() -> None:
     times = int(sys.argv[1]) if len(sys.argv) > 1 else 15
     medians = interleaved_medians({name: partial(wall_seconds, argv) for name, argv in COMMANDS.items()}, times)
-    bare = medians["python -c 'import typer'"]
+    bare = medians["python -c 'import click'"]
     print(machine(), f"(median of {times})\n")
-    print("| command | seconds | ratio to bare typer | aim |\n|---|---:|---:|---|")
+    print("| command | seconds | ratio to bare click | aim |\n|---|---:|---:|---|")
     for name, seconds in medians.items():
         verdict = f"at most {AIM_S} s: {'met' if seconds <= AIM_S else 'MISSED'}" if "envsmith" in name else ""
         print(f"| `{name}` | {seconds:.3f} | {seconds / bare:.2f} | {verdict} |")

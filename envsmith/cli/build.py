@@ -6,7 +6,9 @@ import sys
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+import click
 
 from envsmith.cli import build_options as building
 from envsmith.cli import request as options
@@ -20,30 +22,24 @@ if TYPE_CHECKING:
     from envsmith.model.plan import Plan, Refusal
 
 
+@click.command(short_help="Build an image, check inside it, and certify it.")
+@options.planning_options
+@building.building_options
+@options.format_option
 def build(
-    torch: options.TorchOption = None,
-    cuda: options.CudaOption = None,
-    cudnn: options.CudnnOption = None,
-    python: options.PythonOption = None,
-    os_name: options.OsOption = None,
-    variant: options.VariantOption = "runtime",
-    gpu: options.GpuOption = None,
-    driver: options.DriverOption = None,
-    platform: options.PlatformOption = None,
-    companions: options.WithOption = None,
-    exact: options.ExactOption = False,
-    tag: building.TagOption = None,
-    pull: building.PullOption = False,
-    no_cache: building.NoCacheOption = False,
-    progress: building.ProgressOption = "auto",
-    ca_bundle: building.CaBundleOption = None,
-    index_url: building.IndexUrlOption = None,
-    extra_index_url: building.ExtraIndexUrlOption = None,
-    no_check: building.NoCheckOption = False,
-    require_gpu: building.RequireGpuOption = False,
-    dry_run: building.DryRunOption = False,
-    certificate: building.CertificateOption = None,
-    output: options.FormatOption = "text",
+    tags: tuple[str, ...],
+    pull: bool,
+    no_cache: bool,
+    progress: str,
+    ca_bundle: str | None,
+    index_url: str | None,
+    extra_index_urls: tuple[str, ...],
+    no_check: bool,
+    require_gpu: bool,
+    dry_run: bool,
+    certificate: Path | None,
+    output: str,
+    **wanted: Any,
 ) -> int:
     """Build an image that holds what its tag says: choose versions, build, check inside the image, certify.
 
@@ -56,15 +52,12 @@ def build(
 
     as_json = options.output_format(output) == "json"
     building.refuse_contradictions(
-        {"--dry-run": dry_run, "--no-check": no_check, "--tag": bool(tag), "--pull": pull, "--no-cache": no_cache,
+        {"--dry-run": dry_run, "--no-check": no_check, "--tag": bool(tags), "--pull": pull, "--no-cache": no_cache,
          "--require-gpu": require_gpu, "--certificate": certificate is not None, "--format json": as_json}
     )  # fmt: skip
     live = building.live_progress(progress)
-    tags = tuple(check_tag(name) for name in tag or ())
-    typed = options.Typed(
-        torch, cuda, cudnn, python, os_name, variant, tuple(gpu or ()), driver, platform, companions, exact
-    )
-    plan = _plan(typed)
+    tags = tuple(check_tag(name) for name in tags)
+    plan = _plan(options.Typed(**wanted))
     if isinstance(plan, Refusal):
         _print_refusal(plan, as_json)
         return NoSolutionError.exit_status
@@ -78,7 +71,7 @@ def build(
         platform=plan.platform,
         ca_bundle=building.ca_bundle(ca_bundle),
         index_url=building.index_url("--index-url", index_url) if index_url else None,
-        extra_index_urls=tuple(building.index_url("--extra-index-url", url) for url in extra_index_url or ()),
+        extra_index_urls=tuple(building.index_url("--extra-index-url", url) for url in extra_index_urls),
     )
     file = None if no_check else certificate or building.certificate_name(tags[0])
     result, run = _Work(plan, how, live, file).do()

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated
+from typing import TypeVar
 from urllib.parse import urlsplit
 
-import typer
+import click
 
 from envsmith.errors import UsageError
 
@@ -20,57 +21,52 @@ CA_VARIABLES = ("SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "PIP_CERT")
 _PEM_BEGIN = b"-----BEGIN CERTIFICATE-----"
 _SECRET_BYTES_MAX = 500 * 1024  # BuildKit takes no larger build secret
 
-TagOption = Annotated[
-    list[str] | None,
-    typer.Option("--tag", "-t", metavar="NAME", help="Name of the image. Repeatable.", show_default=False),
-]
-PullOption = Annotated[bool, typer.Option("--pull", help="Ask the registry for a newer base image.")]
-NoCacheOption = Annotated[bool, typer.Option("--no-cache", help="Take no step from an earlier build.")]
-ProgressOption = Annotated[str, typer.Option("--progress", metavar="NAME", help="auto, plain or tty.")]
-CaBundleOption = Annotated[
-    str | None,
-    typer.Option(
+_BUILDING = (
+    click.option("--tag", "-t", "tags", metavar="NAME", multiple=True, help="Name of the image. Repeatable."),
+    click.option("--pull", is_flag=True, help="Ask the registry for a newer base image."),
+    click.option("--no-cache", is_flag=True, help="Take no step from an earlier build."),
+    click.option("--progress", metavar="NAME", default="auto", show_default=True, help="auto, plain or tty."),
+    click.option(
         "--ca-bundle",
         metavar="PATH",
         help="CA certificates (PEM) for what downloads inside the build; never part of the image. "
         f"Default: {', '.join(CA_VARIABLES)}.",
-        show_default=False,
     ),
-]
-IndexUrlOption = Annotated[
-    str | None,
-    typer.Option(
+    click.option(
         "--index-url",
         metavar="URL",
         envvar=INDEX_VARIABLE,
         show_envvar=True,
         help="A mirror that is asked instead of PyPI and PyTorch's indexes.",
-        show_default=False,
     ),
-]
-ExtraIndexUrlOption = Annotated[
-    list[str] | None,
-    typer.Option(
+    click.option(
         "--extra-index-url",
+        "extra_index_urls",
         metavar="URL",
+        multiple=True,
         envvar=EXTRA_INDEX_VARIABLE,
         show_envvar=True,
         help="An index that is asked first. Repeatable.",
-        show_default=False,
     ),
-]
-NoCheckOption = Annotated[bool, typer.Option("--no-check", help="Do not check the image after it is built.")]
-RequireGpuOption = Annotated[bool, typer.Option("--require-gpu", help="Exit 5 unless GPU checks ran and passed.")]
-DryRunOption = Annotated[bool, typer.Option("--dry-run", help="Print the Dockerfile and build nothing.")]
-CertificateOption = Annotated[
-    Path | None,
-    typer.Option(
+    click.option("--no-check", is_flag=True, help="Do not check the image after it is built."),
+    click.option("--require-gpu", is_flag=True, help="Exit 5 unless GPU checks ran and passed."),
+    click.option("--dry-run", is_flag=True, help="Print the Dockerfile and build nothing."),
+    click.option(
         "--certificate",
         metavar="FILE",
+        type=click.Path(path_type=Path),
         help="Where to write it. Default: here, named after the tag.",
-        show_default=False,
     ),
-]
+)
+
+_Command = TypeVar("_Command", bound=Callable[..., int])
+
+
+def building_options(command: _Command) -> _Command:
+    """Give a command the options about building."""
+    for option in reversed(_BUILDING):  # decorators apply from the last to the first, and so stands the help
+        command = option(command)
+    return command
 
 
 def refuse_contradictions(given: dict[str, bool]) -> None:

@@ -4,46 +4,52 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
-import typer
+import click
 
-from envsmith.cli.request import FormatOption, output_format
+from envsmith.cli.request import format_option, output_format
 from envsmith.errors import UsageError, ValidationFailedError
 
 if TYPE_CHECKING:
     from envsmith.model.certificate import Certificate
 
-app = typer.Typer(help="Show or verify a certificate.", no_args_is_help=True)
-
-FileArgument = Annotated[Path, typer.Argument(help="The certificate's file.", metavar="FILE")]
 _DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
 
 
-@app.command()
-def show(file: FileArgument, output: FormatOption = "text") -> int:
+@click.group()
+def certificate() -> None:
+    """Show or verify a certificate."""
+
+
+_file_argument = click.argument("file", metavar="FILE", type=click.Path(path_type=Path))
+
+
+@certificate.command(short_help="Print what a certificate says.")
+@_file_argument
+@format_option
+def show(file: Path, output: str) -> int:
     """Print what a certificate says, once its content is what was issued."""
     as_json = output_format(output) == "json"
-    certificate = _read(file, None)
+    read = _read(file, None)
     if as_json:
         from envsmith.certify import to_statement
         from envsmith.model.certificate import CertificateDocument
         from envsmith.report.documents import print_json
 
-        print_json(CertificateDocument(to_statement(certificate)))
+        print_json(CertificateDocument(to_statement(read)))
     else:
         from envsmith.report.certificate_text import print_certificate
 
-        print_certificate(certificate)
+        print_certificate(read)
     return 0
 
 
-@app.command()
-def verify(
-    file: FileArgument,
-    image: Annotated[str | None, typer.Option(help="The image it must be about: a name, or sha256:...")] = None,
-    require_gpu: Annotated[bool, typer.Option("--require-gpu", help="Exit 5 unless it certifies a GPU.")] = False,
-) -> int:
+@certificate.command()
+@_file_argument
+@click.option("--image", metavar="IMAGE", help="The image it must be about: a name, or sha256:...")
+@click.option("--require-gpu", is_flag=True, help="Exit 5 unless it certifies a GPU.")
+def verify(file: Path, image: str | None, require_gpu: bool) -> int:
     """Hold a certificate against itself, and against an image.
 
     Exit status: 0 it holds; 1 the file was edited; 2 it is no certificate of a kind known here; 5 it is about
@@ -51,13 +57,13 @@ def verify(
     """
     from envsmith.model.certificate import CERTIFIED, FAILED
 
-    certificate = _read(file, _digest_of(image) if image is not None else None)
-    verdict = certificate.predicate.verdict
+    read = _read(file, _digest_of(image) if image is not None else None)
+    verdict = read.predicate.verdict
     if verdict == FAILED or (require_gpu and verdict != CERTIFIED):
         raise ValidationFailedError(f"{file} was not edited, and it says: {verdict}", "see envsmith certificate show")
     from envsmith.report.certificate_text import print_verified
 
-    print_verified(certificate, against_image=image)
+    print_verified(read, against_image=image)
     return 0
 
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
-import typer
+import click
 
-from envsmith.cli.request import FormatOption, output_format
+from envsmith.cli.request import format_option, output_format
 from envsmith.errors import UsageError
 
 if TYPE_CHECKING:
@@ -15,24 +15,35 @@ if TYPE_CHECKING:
     from envsmith.model.check_run import CheckRun
 
 _IDS = "id; several times, or with commas, for several."
+_FILE = click.Path(path_type=Path)
 
 
+@click.command(short_help="Find what is wrong with an environment, and prove what works.")
+@click.option(
+    "--python",
+    metavar="PATH",
+    help="Interpreter, or folder of an environment. Default: the active one, else one with torch.",
+)
+@click.option("--image", metavar="IMAGE", help="Check inside a container of this image instead.")
+@click.option("--snapshot", type=_FILE, help="Judge this saved snapshot; look at and run nothing.")
+@click.option("--facts", is_flag=True, help="Only look; run no check.")
+@click.option("--only", metavar="ID", multiple=True, help=f"Run only the check with this {_IDS}")
+@click.option("--skip", metavar="ID", multiple=True, help=f"Leave out the check with this {_IDS}")
+@click.option("--require-gpu", is_flag=True, help="Exit 5 unless GPU checks ran and passed.")
+@click.option("--certificate", type=_FILE, help="Write the certificate to this file.")
+@click.option("--save-snapshot", type=_FILE, help="Write what was seen to this file, as JSON.")
+@format_option
 def check(
-    python: Annotated[
-        str | None,
-        typer.Option(help="Interpreter, or folder of an environment. Default: the active one, else one with torch."),
-    ] = None,
-    image: Annotated[str | None, typer.Option(help="Check inside a container of this image instead.")] = None,
-    snapshot: Annotated[Path | None, typer.Option(help="Judge this saved snapshot; look at and run nothing.")] = None,
-    facts: Annotated[bool, typer.Option("--facts", help="Only look; run no check.")] = False,
-    only: Annotated[list[str] | None, typer.Option(help=f"Run only the check with this {_IDS}")] = None,
-    skip: Annotated[list[str] | None, typer.Option(help=f"Leave out the check with this {_IDS}")] = None,
-    require_gpu: Annotated[
-        bool, typer.Option("--require-gpu", help="Exit 5 unless GPU checks ran and passed.")
-    ] = False,
-    certificate: Annotated[Path | None, typer.Option(help="Write the certificate to this file.")] = None,
-    save_snapshot: Annotated[Path | None, typer.Option(help="Write what was seen to this file, as JSON.")] = None,
-    output: FormatOption = "text",
+    python: str | None,
+    image: str | None,
+    snapshot: Path | None,
+    facts: bool,
+    only: tuple[str, ...],
+    skip: tuple[str, ...],
+    require_gpu: bool,
+    certificate: Path | None,
+    save_snapshot: Path | None,
+    output: str,
 ) -> int:
     """Find what is wrong with a PyTorch + CUDA environment, and prove on the GPU what works.
 
@@ -57,8 +68,8 @@ def check(
     return status
 
 
-def _ids(values: list[str] | None) -> tuple[str, ...]:
-    return tuple(name.strip() for value in values or () for name in value.split(","))
+def _ids(values: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(name.strip() for value in values for name in value.split(","))
 
 
 def _refuse_contradictions(
@@ -134,9 +145,9 @@ def _explain(status: int, run: CheckRun) -> None:
 
     if status == EXIT_FINDINGS:
         errors = sorted({f.rule for f in run.diagnosis.findings if f.severity == Severity.ERROR})
-        typer.echo(f"envsmith: exit status {status}: {', '.join(errors)} found errors", err=True)
+        click.echo(f"envsmith: exit status {status}: {', '.join(errors)} found errors", err=True)
     elif status == EXIT_FAILED and run.verdict.status != FAILED:
-        typer.echo(f"envsmith: exit status {status}: a GPU is required, and no GPU check passed", err=True)
+        click.echo(f"envsmith: exit status {status}: a GPU is required, and no GPU check passed", err=True)
 
 
 def _print(run: CheckRun, as_json: bool) -> None:

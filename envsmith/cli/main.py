@@ -5,64 +5,62 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
+from importlib import import_module
 
-import typer
+import click
 
 from envsmith import __version__
-from envsmith.cli import build, certificate, check, plan, portable, render
 from envsmith.errors import BuildFailedError, EnvsmithError
 
 EXIT_BUG = 70
 EXIT_INTERRUPT = 130
 
-app = typer.Typer(
-    name="envsmith",
-    help="Resolve, build, check and certify PyTorch + CUDA environments.",
-    no_args_is_help=True,
-    add_completion=False,
-    pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
-)
-app.command("plan")(plan.plan)
-app.command("render")(render.render)
-app.command("build")(build.build)
-app.command("check")(check.check)
-app.add_typer(certificate.app, name="certificate")
-app.command("portable")(portable.portable)
+COMMANDS = ("plan", "render", "build", "check", "certificate", "portable")
 
 
-def _show_version(value: bool) -> None:
-    if value:
-        typer.echo(f"envsmith {__version__}")
-        raise typer.Exit
+class _Commands(click.Group):
+    """The subcommands. Each is in the module of its name, which is imported when it is asked for: start-up is short."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
+        if cmd_name not in COMMANDS:
+            return None
+        command: click.Command = getattr(import_module(f"envsmith.cli.{cmd_name}"), cmd_name)
+        return command
 
 
-@app.callback()
-def _main(
-    version: bool = typer.Option(False, "--version", callback=_show_version, is_eager=True, help="Show the version."),
-) -> None:
+@click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.version_option(__version__, message="envsmith %(version)s", help="Show the version.")
+def app() -> None:
     """Resolve, build, check and certify PyTorch + CUDA environments."""
 
 
 def _report_error(error: EnvsmithError) -> None:
     for line in error.log_tail if isinstance(error, BuildFailedError) else ():
-        typer.echo(f"  | {line}", err=True)
-    typer.echo(f"envsmith: error: {error.message}", err=True)
+        click.echo(f"  | {line}", err=True)
+    click.echo(f"envsmith: error: {error.message}", err=True)
     if error.hint:
-        typer.echo(f"  hint: {error.hint}", err=True)
+        click.echo(f"  hint: {error.hint}", err=True)
 
 
 def run(arguments: Sequence[str] | None = None) -> int:
     """Run one command line and return its exit status; never lets an exception out."""
     try:
-        result = app(args=list(arguments) if arguments is not None else None, standalone_mode=False)
+        with app.make_context("envsmith", list(sys.argv[1:] if arguments is None else arguments)) as context:
+            result = app.invoke(context)
     except EnvsmithError as error:
         _report_error(error)
         return error.exit_status
-    except typer.Exit as leave:
-        result = leave.exit_code
-    except (KeyboardInterrupt, typer.Abort):
-        result = EXIT_INTERRUPT
+    except click.exceptions.Exit as leave:  # after --help and --version
+        return leave.exit_code
+    except click.exceptions.NoArgsIsHelpError as nothing_asked:
+        click.echo(nothing_asked.format_message(), err=True)
+        return nothing_asked.exit_code
+    except KeyboardInterrupt:
+        click.echo("\nenvsmith: interrupted", err=True)  # a terminal has just shown ^C
+        return EXIT_INTERRUPT
     except BrokenPipeError:
         # the reader (head, less) has gone: that is no failure, but Python must not flush into it at exit
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -71,10 +69,8 @@ def run(arguments: Sequence[str] | None = None) -> int:
         from envsmith.cli.bug import describe_exception
 
         message, status = describe_exception(bug)
-        typer.echo(message, err=True)
+        click.echo(message, err=True)
         return status
-    if result == EXIT_INTERRUPT:  # newer typer turns Ctrl-C into this status, without a word
-        typer.echo("envsmith: interrupted", err=True)
     return result if isinstance(result, int) else 0
 
 

@@ -2,24 +2,18 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import click
+
 from envsmith.cli import request as options
 from envsmith.errors import NoSolutionError
 
 
-def plan(
-    torch: options.TorchOption = None,
-    cuda: options.CudaOption = None,
-    cudnn: options.CudnnOption = None,
-    python: options.PythonOption = None,
-    os_name: options.OsOption = None,
-    variant: options.VariantOption = "runtime",
-    gpu: options.GpuOption = None,
-    driver: options.DriverOption = None,
-    platform: options.PlatformOption = None,
-    companions: options.WithOption = None,
-    exact: options.ExactOption = False,
-    output: options.FormatOption = "text",
-) -> int:
+@click.command()
+@options.planning_options
+@options.format_option
+def plan(output: str, **wanted: Any) -> int:
     """Choose versions that fit each other, and say why. Anything left out is chosen."""
     from envsmith.app.plan import make_plan
     from envsmith.compat.load import load_matrix
@@ -27,10 +21,7 @@ def plan(
 
     as_json = options.output_format(output) == "json"
     matrix = load_matrix()
-    typed = options.Typed(
-        torch, cuda, cudnn, python, os_name, variant, tuple(gpu or ()), driver, platform, companions, exact
-    )
-    answer = make_plan(options.build_request(typed, matrix), matrix)
+    answer = make_plan(options.build_request(options.Typed(**wanted), matrix), matrix)
     if as_json:
         from envsmith.report.documents import print_json
 

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
 
-import typer
+import click
 
 
-def portable(
-    path: Annotated[Path, typer.Argument(help="The file to write, for example envsmith.pyz.", metavar="PATH")],
-) -> int:
+@click.command(short_help="Write the checks as one file that runs wherever Python does.")
+@click.argument("path", metavar="PATH", type=click.Path(path_type=Path))
+def portable(path: Path) -> int:
     """Write the checks as one file that runs wherever there is a Python (3.8 or newer), and print its digest.
 
-    Run it with: python3 envsmith.pyz check
+    PATH is the file to write, for example envsmith.pyz. Run it with: python3 envsmith.pyz check
     """
     from envsmith.portable import write_bundle
 
-    typer.echo(write_bundle(path))
+    click.echo(write_bundle(path))
     return 0

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Any
 
-import typer
+import click
 
 from envsmith.cli import request as options
 from envsmith.errors import NoSolutionError
@@ -14,31 +14,16 @@ if TYPE_CHECKING:
     from envsmith.model.image import RenderedContext
     from envsmith.model.plan import Plan
 
-OutputOption = Annotated[
-    Path | None,
-    typer.Option(
-        "--output",
-        metavar="DIR",
-        help="Write the whole build context into this folder, which must not exist yet or be empty.",
-        show_default=False,
-    ),
-]
 
-
-def render(
-    torch: options.TorchOption = None,
-    cuda: options.CudaOption = None,
-    cudnn: options.CudnnOption = None,
-    python: options.PythonOption = None,
-    os_name: options.OsOption = None,
-    variant: options.VariantOption = "runtime",
-    gpu: options.GpuOption = None,
-    driver: options.DriverOption = None,
-    platform: options.PlatformOption = None,
-    companions: options.WithOption = None,
-    exact: options.ExactOption = False,
-    output: OutputOption = None,
-) -> int:
+@click.command(short_help="Print the Dockerfile, or write the whole build context.")
+@options.planning_options
+@click.option(
+    "--output",
+    metavar="DIR",
+    type=click.Path(path_type=Path),
+    help="Write the whole build context into this folder, which must not exist yet or be empty.",
+)
+def render(output: Path | None, **wanted: Any) -> int:
     """Print the Dockerfile that `envsmith build` would build; with --output, write all that its build needs."""
     from envsmith.app.plan import make_plan
     from envsmith.compat.load import load_matrix
@@ -46,10 +31,7 @@ def render(
     from envsmith.render.dockerfile import render as render_plan
 
     matrix = load_matrix()
-    typed = options.Typed(
-        torch, cuda, cudnn, python, os_name, variant, tuple(gpu or ()), driver, platform, companions, exact
-    )
-    plan = make_plan(options.build_request(typed, matrix), matrix)
+    plan = make_plan(options.build_request(options.Typed(**wanted), matrix), matrix)
     if isinstance(plan, Refusal):
         from envsmith.report.plan_text import print_answer
 
@@ -57,10 +39,10 @@ def render(
         return NoSolutionError.exit_status
     context = render_plan(plan)
     if output is None:
-        typer.echo(context.dockerfile, nl=False)
+        click.echo(context.dockerfile, nl=False)
     else:
         _write(context, output)
-        typer.echo(f"envsmith: wrote {output}; build it with:\n  {_build_command(plan, output)}", err=True)
+        click.echo(f"envsmith: wrote {output}; build it with:\n  {_build_command(plan, output)}", err=True)
     return 0
 
 

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import platform as machine
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, TypeVar
 
-import typer
+import click
 
 from envsmith.errors import UsageError
 from envsmith.model.request import COMPANIONS, OPERATING_SYSTEMS, PLATFORMS, VARIANTS, BuildRequest
@@ -30,69 +31,51 @@ _PYTHON = re.compile(r"3\.\d{1,2}t?", re.ASCII)
 _DRIVER = re.compile(r"\d{3}(\.\d{1,4}){0,3}", re.ASCII)
 _GPU = re.compile(r"[\w .,()/+-]{1,80}", re.ASCII)
 
-TorchOption = Annotated[
-    str | None,
-    typer.Option(
-        "--torch", metavar="VERSION", help="2.6, 2.6.0 or a specifier such as '>=2.4,<2.6'.", show_default=False
-    ),
-]
-CudaOption = Annotated[
-    str | None,
-    typer.Option(
-        "--cuda", metavar="VERSION", help="12.1 or 12.1.1; 'cpu' for a build without CUDA.", show_default=False
-    ),
-]
-CudnnOption = Annotated[
-    str | None, typer.Option("--cudnn", metavar="VERSION", help="A prefix: 9 or 9.1.", show_default=False)
-]
-PythonOption = Annotated[
-    str | None,
-    typer.Option("--python", metavar="VERSION", help="3.12, or 3.13t for free-threaded.", show_default=False),
-]
-OsOption = Annotated[
-    str | None,
-    typer.Option(
+_PLANNING = (
+    click.option("--torch", metavar="VERSION", help="2.6, 2.6.0 or a specifier such as '>=2.4,<2.6'."),
+    click.option("--cuda", metavar="VERSION", help="12.1 or 12.1.1; 'cpu' for a build without CUDA."),
+    click.option("--cudnn", metavar="VERSION", help="A prefix: 9 or 9.1."),
+    click.option("--python", metavar="VERSION", help="3.12, or 3.13t for free-threaded."),
+    click.option(
         "--os",
         metavar="NAME",
         help=f"One of {', '.join(OPERATING_SYSTEMS)}. Default: debian12, for devel images ubuntu22.04.",
-        show_default=False,
     ),
-]
-VariantOption = Annotated[
-    str, typer.Option("--variant", metavar="NAME", help="runtime, or devel for an image with nvcc.")
-]
-GpuOption = Annotated[
-    list[str] | None,
-    typer.Option(
+    click.option(
+        "--variant",
+        metavar="NAME",
+        default="runtime",
+        show_default=True,
+        help="runtime, or devel for an image with nvcc.",
+    ),
+    click.option(
         "--gpu",
+        "gpus",
         metavar="GPU",
+        multiple=True,
         help="A GPU that the image must run on: a name ('RTX 4090') or a compute capability (8.9). Repeatable.",
-        show_default=False,
     ),
-]
-DriverOption = Annotated[
-    str | None,
-    typer.Option(
+    click.option(
         "--driver",
         metavar="VERSION",
         help="The driver it must run on: 550.54.15, or a branch, 550. Default: this host's, if it has one.",
-        show_default=False,
     ),
-]
-PlatformOption = Annotated[
-    str | None,
-    typer.Option(
-        "--platform", metavar="NAME", help=f"{' or '.join(PLATFORMS)}. Default: this machine's.", show_default=False
-    ),
-]
-WithOption = Annotated[
-    str | None,
-    typer.Option("--with", metavar="NAMES", help=f"Also install {','.join(COMPANIONS)}.", show_default=False),
-]
-ExactOption = Annotated[
-    bool, typer.Option("--exact", help="Refuse rather than take another CUDA than the one asked for.")
-]
-FormatOption = Annotated[str, typer.Option("--format", metavar="NAME", help="text or json.")]
+    click.option("--platform", metavar="NAME", help=f"{' or '.join(PLATFORMS)}. Default: this machine's."),
+    click.option("--with", "companions", metavar="NAMES", help=f"Also install {','.join(COMPANIONS)}."),
+    click.option("--exact", is_flag=True, help="Refuse rather than take another CUDA than the one asked for."),
+)
+format_option = click.option(
+    "--format", "output", metavar="NAME", default="text", show_default=True, help="text or json."
+)
+
+_Command = TypeVar("_Command", bound=Callable[..., int])
+
+
+def planning_options(command: _Command) -> _Command:
+    """Give a command the options that say what is wanted: its keyword arguments are then the fields of `Typed`."""
+    for option in reversed(_PLANNING):  # decorators apply from the last to the first, and so stands the help
+        command = option(command)
+    return command
 
 
 @dataclass(frozen=True)

@@ -5,10 +5,9 @@ from __future__ import annotations
 import re
 import shlex
 from pathlib import Path
-from typing import Any
 
+import click
 import pytest
-import typer.main
 
 from envsmith import __version__
 from envsmith.cli.main import app
@@ -81,12 +80,14 @@ def commands_in(text: str) -> list[list[str]]:
 
 def unknown_words(words: list[str]) -> list[str]:
     """Subcommands and options of a command line that the program does not have."""
-    command: Any = typer.main.get_command(app)
+    command: click.Command = app
     rest = list(words)
-    while rest and hasattr(command, "commands") and not rest[0].startswith("-"):
-        if rest[0] not in command.commands:
+    while rest and isinstance(command, click.Group) and not rest[0].startswith("-"):
+        found = command.get_command(click.Context(command), rest[0])
+        if found is None:
             return [rest[0]]
-        command = command.commands[rest.pop(0)]
+        command = found
+        rest.pop(0)
     options = {option for parameter in command.params for option in (*parameter.opts, *parameter.secondary_opts)}
     typed = {word.partition("=")[0] for word in rest if word.startswith("-")}
     return sorted(typed - options - {"-h", "--help"})

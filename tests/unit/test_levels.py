@@ -24,6 +24,7 @@ LEVEL_OF = {part: level for level, parts in LEVELS.items() for part in parts}
 # Third-party modules, and the only places that may import them; all else is the standard library. Each
 # outside thing has one home, so that replacing it, or a breaking release of it, touches one part.
 LIBRARY_PLACES = {
+    "click": ("envsmith.cli.",),
     "docker": ("envsmith.engine.",),
     "jinja2": ("envsmith.render.",),
     "msgspec": ("envsmith.model.", "envsmith.compat.", "envsmith.certify"),
@@ -34,7 +35,6 @@ LIBRARY_PLACES = {
     "torch": ("envsmith.validator.", "envsmith.probe.torch_runtime", "envsmith.render.verify"),
     "torchaudio": ("envsmith.validator.",),
     "torchvision": ("envsmith.validator.",),
-    "typer": ("envsmith.cli.",),
     "urllib3": ("envsmith.engine.",),  # its errors come through where requests streams
     "uv": ("envsmith.engine.",),
 }
@@ -114,7 +114,7 @@ def test_a_planted_violation_is_caught(module: str, source: str) -> None:
     [
         ("envsmith.inside", "from envsmith.probe import collect\nfrom envsmith import validator, __version__"),
         ("envsmith.validator.checks.amp", "def f():\n    import torch.nn.functional"),
-        ("envsmith.cli.main", "from envsmith.report.documents import print_json\nimport typer"),
+        ("envsmith.cli.main", "from envsmith.report.documents import print_json\nimport click"),
         ("envsmith.resources", "from envsmith.errors import DataError"),
         ("envsmith.probe", "from .parse import versions"),
     ],

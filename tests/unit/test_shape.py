@@ -84,7 +84,7 @@ def test_files_are_small() -> None:
 
 
 def test_parameters_are_few() -> None:
-    # Typer reads a command's options from its parameters, so a command has as many as it has options.
+    # click gives a command its options as its parameters, so a command has as many as it has options.
     sizes = {name: parameter_count(node) for name, node in FUNCTIONS.items() if not name.startswith("envsmith.cli.")}
     assert over(sizes, PARAMETERS_MAX, MANY_PARAMETERS) == []
 
