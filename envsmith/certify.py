@@ -136,7 +136,11 @@ def verify(data: bytes, what: str, image_digest: str | None = None) -> Certifica
     """
     statement = _read_json(data, what)
     _require_known_schema(statement, what)
-    if statement["predicate"].get("statement_digest") != _statement_digest(statement):
+    try:
+        digest_now = _statement_digest(statement)
+    except RecursionError as error:
+        raise UsageError(f"{what} is not a usable certificate: it is nested too deeply") from error
+    if statement["predicate"].get("statement_digest") != digest_now:
         raise EditedError(
             f"{what} was edited: its content does not have the digest that it states",
             "get the certificate again from where it was issued",
@@ -190,7 +194,6 @@ def _read_json(data: bytes, what: str) -> dict[str, Any]:
         value = json.loads(
             data.decode("utf-8"), object_pairs_hook=_no_key_twice, parse_float=_number, parse_constant=_number
         )
-        to_plain(value)  # nested too deeply for us is caught here, too
     except (ValueError, RecursionError) as error:
         raise UsageError(f"{what} is not a certificate: it is not JSON ({error})") from error
     if not isinstance(value, dict):

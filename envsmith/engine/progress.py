@@ -104,7 +104,7 @@ class RawJsonProgress:
     def _document(self, text: str) -> list[BuildEvent]:
         try:
             status = decode(text.encode("utf-8", "replace"), _SolveStatus, "build progress")
-        except (UsageError, RecursionError):
+        except UsageError:
             for line in text.split("\n"):
                 self._keep(line)
             return []

@@ -15,9 +15,9 @@ def decode(data: bytes | str, kind: type[T], what: str) -> T:
     """Decode JSON into `kind`.
 
     `what` names the input in errors, for example "snapshot machine.json".
-    Raises UsageError when it is not JSON or a field is missing or of the wrong type.
+    Raises UsageError when it is not JSON, nested too deeply, or a field is missing or of the wrong type.
     """
     try:
         return msgspec.json.decode(data, type=kind)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise UsageError(f"{what} is not usable: {error}") from error

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from envsmith import certify
 from envsmith.doctor.run import diagnose
 from envsmith.errors import EnvsmithError, UsageError, ValidationFailedError
-from envsmith.model.certificate import CERTIFIED, FAILED, NOT_ON_GPU, Certificate
+from envsmith.model.certificate import CERTIFIED, FAILED, NOT_ON_GPU, PREDICATE_TYPE, STATEMENT_TYPE, Certificate
 from envsmith.model.check_run import CheckRun
 from envsmith.wire.encode import canonical_json
 from envsmith.wire.facts import Gap, TorchRuntimeFacts
@@ -276,3 +276,10 @@ RESULTS = st.builds(
 def test_any_certificate_survives_the_way_through_a_file(results, image_digest):
     certificate = certify.issue(run(report(*results), image_digest), issued_at=NOW)
     assert certify.verify(data_of(certificate), "c", image_digest) == certificate
+
+
+def test_however_deeply_it_is_nested_it_is_refused_with_one_clear_error():
+    start = f'{{"_type": "{STATEMENT_TYPE}", "predicateType": "{PREDICATE_TYPE}", "predicate": {{"schema": 1, "x": '
+    for depth in range(100, 1100):
+        with pytest.raises((UsageError, certify.EditedError)):
+            certify.verify((start + "[" * depth + "]" * depth + "}}").encode(), "deep.json")
