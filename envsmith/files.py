@@ -1,4 +1,4 @@
-"""Files that are written whole or not at all."""
+"""Files that are written whole or not at all, and read within bounds."""
 
 from __future__ import annotations
 
@@ -15,17 +15,23 @@ from envsmith.errors import UsageError
 def write_whole(path: Path, data: bytes, mode: int = 0o666) -> None:
     """Write through a temporary file beside `path` and a rename, so that nobody ever sees half of it.
 
-    The file gets what the umask leaves of `mode`. Raises UsageError where it cannot be written; then nothing is
-    left behind and an older file stays as it was.
+    The file gets what the umask leaves of `mode`. A link stays, and what it leads to is written. What is no regular
+    file (/dev/null, /dev/stdout, a pipe) is written into: a rename would put a file in the place of the device.
+    Raises UsageError where it cannot be written; then nothing is left behind and an older file stays as it was.
     """
     temporary: Path | None = None
     try:
-        handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name[:80]}.", suffix=".part")
+        if _is_special(path):
+            with path.open("wb") as device:
+                device.write(data)
+            return
+        target = Path(os.path.realpath(path))
+        handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name[:80]}.", suffix=".part")
         temporary = Path(name)
         with os.fdopen(handle, "wb") as stream:
             stream.write(data)
         temporary.chmod(mode & ~_umask())
-        temporary.replace(path)
+        temporary.replace(target)
         temporary = None
     except OSError as error:
         reason = error.strerror or str(error)
@@ -58,6 +64,37 @@ def write_folder(folder: Path, contents: Mapping[str, bytes]) -> None:
     finally:
         if temporary is not None:
             shutil.rmtree(temporary, ignore_errors=True)
+
+
+def require_writable(path: Path) -> None:
+    """Raise UsageError before minutes of work rather than after them."""
+    if path.is_dir():
+        what = "it is a folder"
+    elif os.access(path if _is_special(path) else path.parent, os.W_OK):
+        return
+    else:
+        what = f"the folder {path.parent} does not exist or is not writable"
+    raise UsageError(f"cannot write {path}: {what}", "name a file in a writable folder")
+
+
+def read_within(path: Path, limit_bytes: int, what: str) -> bytes:
+    """Read a file that somebody named, a pipe too. what: the input in errors, "certificate".
+
+    Raises UsageError when it cannot be read or is longer than `limit_bytes` (/dev/zero is, and would fill the memory).
+    """
+    try:
+        with path.open("rb") as stream:
+            data = stream.read(limit_bytes + 1)
+    except OSError as error:
+        raise UsageError(f"cannot read {what} {path}: {error.strerror}") from error
+    if len(data) > limit_bytes:
+        raise UsageError(f"{what} {path} is longer than {limit_bytes} bytes, so it is none")
+    return data
+
+
+def _is_special(path: Path) -> bool:
+    """Whether something is there that is neither a regular file nor a folder."""
+    return path.exists() and not path.is_file() and not path.is_dir()
 
 
 def _umask() -> int:

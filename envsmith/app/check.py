@@ -142,10 +142,16 @@ def _scratch() -> Iterator[Path]:
 
 
 def check_image(
-    engine: Engine, reference: str, options: CheckOptions, on_event: Callable[[CheckEvent], None]
+    engine: Engine,
+    reference: str,
+    options: CheckOptions,
+    on_event: Callable[[CheckEvent], None],
+    *,
+    name: str | None = None,
 ) -> CheckRun:
     """Check inside a container of the image, with a GPU if the engine can give one.
 
+    name: what people call it, where `reference` is a digest.
     Without an expectation in `options` the image is held against its own labels. Raises what the engine raises,
     and ValidationFailedError when the run ended before its report.
     """
@@ -158,8 +164,9 @@ def check_image(
     for line in ended.log_tail:
         reader.add_stray(line)
     how = "stopped at its time limit" if ended.timed_out else f"exit status {ended.exit_status}"
-    report = _report(reader, reference, how, options)
-    run = _conclude(reference, report, reader, options, left_out=set() if info.gpu else _ABOUT_THE_START)
+    subject = name or reference
+    report = _report(reader, subject, how, options)
+    run = _conclude(subject, report, reader, options, left_out=set() if info.gpu else _ABOUT_THE_START)
     if info.gpu is None and run.verdict.status == NOT_ON_GPU:
         reason = f"the engine gives containers no GPU: {info.gpu_why_none or 'it names no way to'}"
         run = replace(run, verdict=Verdict(NOT_ON_GPU, reason))

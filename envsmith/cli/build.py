@@ -116,11 +116,12 @@ class _Work:
     def do(self) -> tuple[BuildResult, CheckRun | None]:
         """Build, check, certify. Raises BuildFailedError; a check that fails is part of the answer."""
         from envsmith.engine.docker import DockerEngine
+        from envsmith.files import require_writable
         from envsmith.model.build import BuildResult
 
         begun = time.monotonic()
         if self.certificate is not None:
-            building.require_writable(self.certificate)
+            require_writable(self.certificate)
         with DockerEngine() as engine:
             image, context = self._build(engine)
             run = self._check(engine, image) if self.certificate is not None else None
@@ -143,9 +144,9 @@ class _Work:
         from envsmith.report.check_progress import CheckProgress
 
         with CheckProgress(image.reference) as progress:
-            return check_image(
-                engine, image.reference, CheckOptions(expectation=from_plan(self.plan)), progress.on_event
-            )
+            # by its digest: somebody else may have given the tag to another image by now
+            options = CheckOptions(expectation=from_plan(self.plan))
+            return check_image(engine, image.digest, options, progress.on_event, name=image.reference)
 
     def _certify(self, run: CheckRun, context: RenderedContext) -> str | None:
         """Write the certificate, unless the check failed: then there is nothing to certify."""

@@ -100,16 +100,17 @@ def ca_bundle(given: str | None) -> str | None:
     where = "--ca-bundle" if given is not None else f"{variable}, taken as --ca-bundle,"
     hint = "give a file of PEM certificates" if given is not None else "unset it, or give --ca-bundle PATH"
     try:
-        content = Path(path).read_bytes()
+        with Path(path).open("rb") as stream:
+            content = stream.read(_SECRET_BYTES_MAX + 1)
     except OSError as error:
         raise UsageError(f"{where} {path!r} cannot be read: {error.strerror}", hint) from error
-    if _PEM_BEGIN not in content:
-        raise UsageError(f"{where} {path!r} holds no PEM certificate", hint)
     if len(content) > _SECRET_BYTES_MAX:
         raise UsageError(
-            f"{where} {path!r} is {len(content)} bytes long, and BuildKit takes at most {_SECRET_BYTES_MAX}",
+            f"{where} {path!r} is too long: BuildKit takes at most {_SECRET_BYTES_MAX} bytes",
             "give a bundle with the company's certificates only",
         )
+    if _PEM_BEGIN not in content:
+        raise UsageError(f"{where} {path!r} holds no PEM certificate", hint)
     return path
 
 
@@ -125,15 +126,6 @@ def index_url(option: str, url: str) -> str:
     if usable and url.isascii() and url.isprintable() and not set(url) & set(" \"'\\"):
         return url
     raise UsageError(f"{option} {mask_url(url)!a} is not the URL of a package index", "expected https://HOST/PATH")
-
-
-def require_writable(path: Path) -> None:
-    """Raise UsageError before the build rather than after it."""
-    if path.is_dir() or not os.access(path.parent, os.W_OK):
-        what = "it is a folder" if path.is_dir() else f"the folder {path.parent} does not exist or is not writable"
-        raise UsageError(
-            f"cannot write the certificate {path}: {what}", "name another with --certificate, or --no-check"
-        )
 
 
 def certificate_name(tag: str) -> Path:

@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING
 import click
 
 from envsmith.cli.request import format_option, output_format
-from envsmith.errors import UsageError, ValidationFailedError
+from envsmith.errors import ValidationFailedError
 
 if TYPE_CHECKING:
     from envsmith.model.certificate import Certificate
 
+_BYTES_MAX = 16 * 1024**2  # a certificate takes some 20 kB
 _DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
 
 
@@ -69,12 +70,9 @@ def verify(file: Path, image: str | None, require_gpu: bool) -> int:
 
 def _read(file: Path, image_digest: str | None) -> Certificate:
     from envsmith.certify import verify as verify_data
+    from envsmith.files import read_within
 
-    try:
-        data = file.read_bytes()
-    except OSError as error:
-        raise UsageError(f"cannot read certificate {file}: {error.strerror}") from error
-    return verify_data(data, str(file), image_digest)
+    return verify_data(read_within(file, _BYTES_MAX, "certificate"), str(file), image_digest)
 
 
 def _digest_of(image: str) -> str:

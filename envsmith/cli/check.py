@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from envsmith.app.check import CheckOptions
     from envsmith.model.check_run import CheckRun
 
+_SNAPSHOT_BYTES_MAX = 64 * 1024**2  # one with 20,000 packages takes some 5 MB
 _IDS = "id; several times, or with commas, for several."
 _FILE = click.Path(path_type=Path)
 
@@ -55,9 +56,11 @@ def check(
         {"--snapshot": snapshot, "--facts": facts},
         {"--certificate": certificate, "--require-gpu": require_gpu, "--only": only, "--skip": skip},
     )
-    for path in (certificate, save_snapshot):
-        _require_writable(path)
     from envsmith.app.check import CheckOptions, exit_status
+    from envsmith.files import require_writable
+
+    for path in filter(None, (certificate, save_snapshot)):
+        require_writable(path)
 
     options = CheckOptions(facts_only=facts, only=_ids(only), skip=_ids(skip))
     run = _judge_file(snapshot) if snapshot else _run(python, image, options)
@@ -87,25 +90,11 @@ def _refuse_contradictions(
         raise UsageError(f"{in_vain[0]} needs checks to be run, and {without[0]} runs none", f"leave out {without[0]}")
 
 
-def _require_writable(path: Path | None) -> None:
-    """Raise UsageError before minutes of checks rather than after them."""
-    import os
-
-    if path is None:
-        return
-    if path.is_dir() or not os.access(path.parent, os.W_OK):
-        what = "it is a folder" if path.is_dir() else f"the folder {path.parent} does not exist or is not writable"
-        raise UsageError(f"cannot write {path}: {what}", "name a file in a writable folder")
-
-
 def _judge_file(path: Path) -> CheckRun:
     from envsmith.app.check import judge_snapshot
+    from envsmith.files import read_within
 
-    try:
-        data = path.read_bytes()
-    except OSError as error:
-        raise UsageError(f"cannot read snapshot {path}: {error.strerror}") from error
-    return judge_snapshot(data, str(path))
+    return judge_snapshot(read_within(path, _SNAPSHOT_BYTES_MAX, "snapshot"), str(path))
 
 
 def _run(python: str | None, image: str | None, options: CheckOptions) -> CheckRun:

@@ -89,3 +89,37 @@ def test_a_disk_that_fills_up_leaves_no_half_folder(tmp_path, monkeypatch):
     with pytest.raises(UsageError, match="No space left on device"):
         files.write_folder(tmp_path / "context", {"a": b"1", "b": b"2"})
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_link_stays_and_what_it_leads_to_is_written(tmp_path):
+    (tmp_path / "there").mkdir()
+    target, link = tmp_path / "there" / "answer.json", tmp_path / "link.json"
+    target.write_bytes(b"old")
+    link.symlink_to(target)
+    files.write_whole(link, b"new")
+    assert link.is_symlink()
+    assert target.read_bytes() == b"new"
+    assert list((tmp_path / "there").iterdir()) == [target]
+
+
+def test_a_pipe_or_a_device_is_written_into_and_stays_one(tmp_path):
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    files.require_writable(pipe)
+    files.write_whole(pipe, b"answer")
+    assert os.read(reader, 100) == b"answer"
+    os.close(reader)
+    assert pipe.is_fifo()
+    assert list(tmp_path.iterdir()) == [pipe]
+
+
+def test_reading_is_bounded(tmp_path):
+    (tmp_path / "file").write_bytes(b"12345")
+    assert files.read_within(tmp_path / "file", 5, "snapshot") == b"12345"
+    with pytest.raises(UsageError, match=r"snapshot .*file is longer than 4 bytes"):
+        files.read_within(tmp_path / "file", 4, "snapshot")
+    with pytest.raises(UsageError, match="snapshot /dev/zero is longer than 1000 bytes"):
+        files.read_within(Path("/dev/zero"), 1000, "snapshot")
+    with pytest.raises(UsageError, match=r"cannot read snapshot .*: Is a directory"):
+        files.read_within(tmp_path, 1000, "snapshot")

@@ -221,6 +221,13 @@ def run_image(engine: FakeEngine, options: CheckOptions | None = None):
     return check_image(engine, "img:tag", options or CheckOptions(), lambda _: None)
 
 
+def test_an_image_that_is_named_by_its_digest_keeps_its_name(bundle):
+    bundle("the bundle")
+    engine = FakeEngine(stream(ON_GPU))
+    run = check_image(engine, engine.image.digest, CheckOptions(), lambda _: None, name="img:tag")
+    assert (run.subject, run.image_digest) == ("img:tag", engine.image.digest)
+
+
 def test_an_image_is_checked_by_its_digest_with_the_gpu_of_the_engine(bundle):
     bundle("the bundle")
     engine = FakeEngine(stream(ON_GPU))

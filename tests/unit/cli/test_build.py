@@ -62,10 +62,11 @@ def check_gives(monkeypatch: pytest.MonkeyPatch, status: str, *results: str) -> 
     report = ValidationReport("envsmith test", None, snapshot.collected_at, 1.0, snapshot, checks)
     diagnosis = Diagnosis((), (), "sha256:m")
 
-    def check_image(engine: Any, reference: str, options: Any, on_event: Any) -> CheckRun:
+    def check_image(engine: Any, reference: str, options: Any, on_event: Any, *, name: str) -> CheckRun:
         assert options.expectation.wheel == "2.6.0+cu124"
         assert options.expectation.source == "plan"
-        return CheckRun(reference, report, diagnosis, Verdict(status, "because"), image_digest=DIGEST)
+        assert reference == DIGEST  # the tag may be another image's by now
+        return CheckRun(name, report, diagnosis, Verdict(status, "because"), image_digest=DIGEST)
 
     monkeypatch.setattr("envsmith.app.check.check_image", check_image)
 
