@@ -31,7 +31,6 @@ class BuildOptions:
     pull: bool = False
     no_cache: bool = False
     platform: str | None = None
-    progress: str = "auto"
     ca_bundle: str | None = None
     index_url: str | None = None
     extra_index_urls: tuple[str, ...] = ()
