@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 
 from packaging.version import Version
 
@@ -20,7 +21,7 @@ def code(build: TorchBuild, gpu: GpuWish, matrix: Matrix) -> fit.Code | None:
     """
     if build.compute_capabilities is None or cudnn_code(build, gpu, matrix) is False:
         return None
-    return fit.code_for(gpu.compute_capability, build.compute_capabilities, build.ptx or ())
+    return _code_for(gpu.compute_capability, build.compute_capabilities, build.ptx or ())
 
 
 def needs_native(build: TorchBuild, gpus: Sequence[GpuWish], matrix: Matrix) -> bool:
@@ -42,8 +43,20 @@ def cudnn_code(build: TorchBuild, gpu: GpuWish, matrix: Matrix) -> str | bool | 
     """
     if build.cudnn is None or build.wheel_cuda is None:
         return None
-    rows = _cudnn_rows(matrix, build.cudnn, versions.major(build.wheel_cuda), build.platform)
-    verdicts = {_cudnn_verdict(row, gpu.compute_capability) for row in rows}
+    library = (build.cudnn, versions.major(build.wheel_cuda), build.platform)
+    return _cudnn_code(matrix, *library, gpu.compute_capability)
+
+
+# many builds share a cuDNN or a list of capabilities, and an explanation asks about all builds again and again
+_code_for = lru_cache(maxsize=4096)(fit.code_for)
+
+
+@lru_cache(maxsize=4096)
+def _cudnn_code(
+    matrix: Matrix, cudnn: str, cuda_major: int, platform: str, compute_capability: str
+) -> str | bool | None:
+    rows = _cudnn_rows(matrix, cudnn, cuda_major, platform)
+    verdicts = {_cudnn_verdict(row, compute_capability) for row in rows}
     return verdicts.pop() if len(verdicts) == 1 else None
 
 

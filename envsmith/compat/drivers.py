@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import lru_cache
 
 from envsmith.model import fit, versions
 from envsmith.model.matrix import DriverBranch, ForwardCompat, Matrix
@@ -28,6 +29,7 @@ class Driver:
     row: DriverBranch | None
 
 
+@lru_cache(maxsize=256)
 def read_driver(matrix: Matrix, text: str) -> Driver:
     """Look a driver version ("550.54.15") or branch ("550") up."""
     branch = versions.major(text)

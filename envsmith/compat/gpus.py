@@ -35,6 +35,7 @@ def capability_row(matrix: Matrix, compute_capability: str) -> ComputeCapability
     return next(rows, None)
 
 
+@lru_cache(maxsize=512)
 def last_driver_branch(matrix: Matrix, gpu: GpuWish) -> int | None:
     """The last driver branch that supports the GPU; None = still supported, or unknown."""
     product = next((row for row in matrix.gpus if row.product == gpu.product), None)
@@ -44,6 +45,7 @@ def last_driver_branch(matrix: Matrix, gpu: GpuWish) -> int | None:
     return row.last_driver_branch if row else None
 
 
+@lru_cache(maxsize=512)
 def first_cuda_of_family(matrix: Matrix, compute_capability: str) -> str | None:
     """The first CUDA that compiles for any GPU of the same major capability; None = not in the matrix.
 
