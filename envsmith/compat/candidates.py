@@ -55,7 +55,7 @@ def candidates(request: BuildRequest, matrix: Matrix) -> Iterator[Candidate]:
             for image in base_images(build, images, request, forward):
                 system = next((row for row in systems if row.os == image.os), None)
                 if system is not None and _has_glibc(system, build):
-                    python, python_from = choose_python(build, system, request.python)
+                    python, python_from = choose_python(build, system, request)
                     toolkit_cuda = image.cuda if request.variant == DEVEL else None
                     yield Candidate(build, system, python, python_from, image, toolkit_cuda, how, forward)
 
@@ -129,8 +129,11 @@ def has_the_python(build: TorchBuild, request: BuildRequest, _matrix: Matrix) ->
 
 
 def has_companions(build: TorchBuild, request: BuildRequest, _matrix: Matrix) -> bool:
-    """--with."""
-    return all(partners(build, name) for name in request.companions)
+    """--with, for the Python asked for: not every Python that torch has a wheel for has one of its companions."""
+    if not all(partners(build, name) for name in request.companions):
+        return False
+    offered = pythons(build, request.companions)
+    return bool(offered) if request.python is None else request.python in offered
 
 
 def has_code_for_gpus(build: TorchBuild, request: BuildRequest, matrix: Matrix) -> bool:
@@ -186,9 +189,9 @@ def _has_glibc(system: OperatingSystem, build: TorchBuild) -> bool:
     return build.glibc_floor is None or versions.parse(system.glibc) >= versions.parse(build.glibc_floor)
 
 
-def choose_python(build: TorchBuild, system: OperatingSystem, wanted: str | None) -> tuple[str, str]:
-    """Return (Python, "os" or "uv"): as wanted, else the system's own if there is a wheel for it, else the newest."""
-    offered = pythons(build)
+def choose_python(build: TorchBuild, system: OperatingSystem, request: BuildRequest) -> tuple[str, str]:
+    """Return (Python, "os" or "uv"): as wanted, else the system's own if there are wheels for it, else the newest."""
+    offered, wanted = pythons(build, request.companions), request.python
     if wanted is None:
         newest = max((tag for tag in offered if not tag.endswith("t")), key=versions.parse)
         wanted = system.python if system.python in offered else newest
@@ -224,9 +227,16 @@ def _image_rank(image: BaseImage, build: TorchBuild) -> tuple[bool, bool, Versio
     return image.cudnn is None, image.cuda == build.wheel_toolkit, versions.parse(image.cuda or "0")
 
 
-def pythons(build: TorchBuild) -> tuple[str, ...]:
-    """The Python versions that the build has wheels for: "3.11", "3.13t"."""
-    return tuple(f"{tag[2]}.{tag[3:]}" for tag in build.python_tags)
+def pythons(build: TorchBuild, companions: Sequence[str] = ()) -> tuple[str, ...]:
+    """The Python versions that the build, and its companions if any are wanted, have wheels for: "3.11", "3.13t"."""
+    tags = build.companion_python_tags if companions else build.python_tags
+    return tuple(f"{tag[2]}.{tag[3:]}" for tag in tags)
+
+
+def triton_of(build: TorchBuild, python: str) -> str | None:
+    """The triton that comes with torch; None if not known, or if torch does not ask for it on this Python."""
+    below = build.triton_below_python
+    return None if below is not None and versions.parse(python.rstrip("t")) >= versions.parse(below) else build.triton
 
 
 def partners(build: TorchBuild, name: str) -> tuple[str, ...]:

@@ -37,7 +37,7 @@ def compose(request: BuildRequest, chosen: Candidate, alternatives: Sequence[Alt
         driver=driver.text if driver else None,
         cudnn=build.cudnn,
         nccl=build.nccl,
-        triton=build.triton,
+        triton=pool.triton_of(build, chosen.python),
         python=chosen.python,
         python_from=chosen.python_from,
         os=chosen.os.os,

@@ -12,7 +12,7 @@ from envsmith.compat.choose import solve
 from envsmith.compat.compose import floor_of
 from envsmith.compat.wishes import Wish, only, wishes_of
 from envsmith.model import versions
-from envsmith.model.matrix import Matrix
+from envsmith.model.matrix import Matrix, TorchBuild
 from envsmith.model.plan import Conflict
 from envsmith.model.request import BuildRequest, GpuWish
 
@@ -74,16 +74,22 @@ def _reason(wish: Wish, request: BuildRequest, others: Sequence[Candidate], matr
         w.CUDA: f"there are builds for CUDA {cudas}",
         w.EXACT: f"without it, a build for CUDA {cudas} may stand in",
         w.CUDNN: f"the builds come with cuDNN {_span(build.cudnn for build in builds)}",
-        w.PYTHON: f"there are wheels for Python {_span(_all_pythons(others))}",
+        w.PYTHON: f"there are wheels for Python {_span(_all_pythons(others, request))}",
         w.OS: f"{_words(candidate.os.os for candidate in others)} would do",
         w.PLATFORM: f"there are such builds for {_words(build.platform for build in builds)}",
-        w.WITH: f"torch {torches} would do, but has no {wish.value}",
+        w.WITH: f"torch {torches} would do, but has no {wish.value}" + _for_this_python(wish, request, builds),
     }
     return said[wish.option]
 
 
-def _all_pythons(others: Iterable[Candidate]) -> Iterable[str]:
-    return (python for candidate in others for python in pool.pythons(candidate.build) if not python.endswith("t"))
+def _all_pythons(others: Iterable[Candidate], request: BuildRequest) -> Iterable[str]:
+    offers = (pool.pythons(candidate.build, request.companions) for candidate in others)
+    return (python for offered in offers for python in offered if not python.endswith("t"))
+
+
+def _for_this_python(wish: Wish, request: BuildRequest, builds: Sequence[TorchBuild]) -> str:
+    known = any(pool.partners(build, wish.value) for build in builds)
+    return f" for Python {request.python}" if known and request.python else ""
 
 
 def _about_devel(request: BuildRequest, matrix: Matrix) -> str:

@@ -53,6 +53,8 @@ _TEXT_RULES: dict[str, tuple[_Rule, str]] = {
     "flavour": (_one_of(FLAVOURS), f"one of {', '.join(FLAVOURS)}"),
     "variant": (_matches(r"cpu|cu\d{3}"), '"cpu" or a name such as "cu124"'),
     "python_tags": (_matches(r"cp3\d+t?"), 'a tag such as "cp311" or "cp314t"'),
+    "companion_python_tags": (_matches(r"cp3\d+t?"), 'a tag such as "cp311" or "cp314t"'),
+    "triton_below_python": (_matches(r"3\.\d+"), 'a Python such as "3.13"'),
     "compute_capability": (_MINOR, 'a capability such as "9.0"'),
     "compute_capabilities": (_MINOR, 'a capability such as "9.0"'),
     "ptx": (_MINOR, 'a capability such as "9.0"'),

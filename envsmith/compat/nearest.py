@@ -34,7 +34,7 @@ def candidates(
         by_distance = sorted(fitting, key=lambda candidate: cuda_distance(candidate.build, request))
         return one_of_each(by_distance, lambda candidate: candidate.build.wheel_cuda)[:_MOST_EACH]
     if wish.option == w.PYTHON:
-        return _by_python(fitting, wish.value)
+        return _by_python(fitting, wish.value, request)
     if wish.option == w.CUDNN:
         known = [candidate for candidate in fitting if candidate.build.cudnn is not None]
         each = one_of_each(known, lambda candidate: candidate.build.cudnn)
@@ -58,7 +58,7 @@ def _nearest_to_all(
     """One candidate near to several wishes at once: each in turn counts for more than the next."""
     options = {wish.option: wish.value for wish in changed}
     if w.PYTHON in options:
-        fitting = [_with_nearest_python(candidate, options[w.PYTHON]) for candidate in fitting]
+        fitting = [_with_nearest_python(candidate, options[w.PYTHON], request) for candidate in fitting]
 
     def gaps(candidate: Candidate) -> tuple[object, ...]:
         asked = options.get(w.TORCH)
@@ -114,13 +114,13 @@ def _around(items: Sequence[Candidate], version: Callable[[Candidate], str], low
     ]
 
 
-def _by_python(fitting: Sequence[Candidate], wanted: str) -> list[Candidate]:
-    offers = [_with_nearest_python(candidate, wanted) for candidate in fitting]
+def _by_python(fitting: Sequence[Candidate], wanted: str, request: BuildRequest) -> list[Candidate]:
+    offers = [_with_nearest_python(candidate, wanted, request) for candidate in fitting]
     return [min(offers, key=lambda candidate: _python_gap(candidate.python, wanted))]
 
 
-def _with_nearest_python(candidate: Candidate, wanted: str) -> Candidate:
-    offered = pool.pythons(candidate.build)
+def _with_nearest_python(candidate: Candidate, wanted: str, request: BuildRequest) -> Candidate:
+    offered = pool.pythons(candidate.build, request.companions)
     return replace(candidate, python=min(offered, key=lambda python: _python_gap(python, wanted)))
 
 

@@ -162,9 +162,17 @@ def _python(request: BuildRequest, chosen: Candidate) -> Iterator[Note]:
     if chosen.python_from == "os":
         yield Note("python-from-os", f"Python {chosen.python} is {system.os}'s own")
     else:
-        why = "asked for" if request.python else f"the newest that torch {chosen.build.torch} has wheels for"
+        wheels = " and ".join([f"torch {chosen.build.torch}", *request.companions])
+        have = "have" if request.companions else "has"
+        why = "asked for" if request.python else f"the newest that {wheels} {have} wheels for"
         yield Note(
             "python-from-uv", f"Python {chosen.python} ({why}) is installed by uv; {system.os} has {system.python}"
+        )
+    if chosen.build.triton is not None and pool.triton_of(chosen.build, chosen.python) is None:
+        yield Note(
+            "no-triton",
+            f"torch {chosen.build.torch} brings no Triton for Python {chosen.python}, so torch.compile does not work on "
+            f"GPUs; below Python {chosen.build.triton_below_python} it brings {chosen.build.triton}",
         )
     if chosen.build.numpy_majors == (1,):
         yield Note("numpy-1-only", f"torch {chosen.build.torch} works with numpy 1 only: keep numpy below 2")

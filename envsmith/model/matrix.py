@@ -22,7 +22,9 @@ class TorchBuild:
     ptx: capabilities with PTX in the wheel; () = none; None = unknown.
     status: "stable", "experimental", "legacy", "unadvertised", "unverified" or "removed"; only the first
     three are offered unless the user names the build exactly.
-    torchvision, torchaudio: partner versions, newest last. numpy_majors: numpy that its C API accepts.
+    torchvision, torchaudio: partner versions, newest last. companion_python_tags: those of python_tags for which the
+    newest of both partners have a wheel. triton_below_python: torch asks for triton below this Python only; None =
+    always. numpy_majors: numpy that its C API accepts.
     """
 
     torch: str
@@ -33,6 +35,7 @@ class TorchBuild:
     cudnn: str | None
     nccl: str | None
     triton: str | None
+    triton_below_python: str | None
     python_tags: tuple[str, ...]
     glibc_floor: str | None
     cxx11_abi: int | None
@@ -42,6 +45,7 @@ class TorchBuild:
     pypi_default: bool
     torchvision: tuple[str, ...]
     torchaudio: tuple[str, ...]
+    companion_python_tags: tuple[str, ...]
     numpy_majors: tuple[int, ...]
     wheel_size_bytes: int | None
     download_size_bytes: int | None

@@ -123,10 +123,15 @@ def _fields(plan: Plan) -> Iterator[tuple[str, str]]:
         yield "driver", _driver(plan)
         yield "GPUs", _gpus(plan)
         yield from (("", _coverage(coverage)) for coverage in plan.coverage)
-        yield "libraries", f"cuDNN {_known(plan.cudnn)}, NCCL {_known(plan.nccl)}, Triton {_known(plan.triton)}"
+        yield "libraries", _libraries(plan)
     yield "Python", next((n.text for n in plan.notes if n.code in _PYTHON_NOTES), plan.python)
     yield "base", plan.base_image
     yield "size", _sizes(plan)
+
+
+def _libraries(plan: Plan) -> str:
+    triton = "no Triton" if any(note.code == "no-triton" for note in plan.notes) else f"Triton {_known(plan.triton)}"
+    return f"cuDNN {_known(plan.cudnn)}, NCCL {_known(plan.nccl)}, {triton}"
 
 
 def _cudas(plan: Plan) -> str:
@@ -163,7 +168,9 @@ def _gpus(plan: Plan) -> str:
 
 def _coverage(coverage: Coverage) -> str:
     code = coverage.how.replace("ptx", "PTX")
-    return f"{coverage.gpu} ({coverage.compute_capability}) runs the {code} for {coverage.by}"
+    known = coverage.gpu == coverage.compute_capability  # a capability was asked for, not a product
+    gpu = f"compute capability {coverage.gpu}" if known else f"{coverage.gpu} ({coverage.compute_capability})"
+    return f"{gpu} runs the {code} for {coverage.by}"
 
 
 def _sizes(plan: Plan) -> str:

@@ -157,8 +157,11 @@ def problems(plan: Plan, request: BuildRequest) -> list[str]:
 
 
 def _copied(plan: Plan, row: Row) -> dict[str, bool]:
-    same = ("wheel_cuda", "cudnn", "nccl", "triton", "download_size_bytes", "installed_size_bytes")
+    same = ("wheel_cuda", "cudnn", "nccl", "download_size_bytes", "installed_size_bytes")
+    below = row["triton_below_python"]
+    asks_for_triton = below is None or numbers(plan.python.rstrip("t")) < numbers(below)
     return {f"{name} is not the row's": getattr(plan, name) == row[name] for name in same} | {
+        "triton is not what torch asks for": plan.triton == (row["triton"] if asks_for_triton else None),
         "compute capabilities are not the row's": list(plan.compute_capabilities)
         == (row["compute_capabilities"] or []),
         "ptx is not the row's": plan.ptx == (None if row["ptx"] is None else tuple(row["ptx"])),
@@ -227,7 +230,7 @@ def _image(plan: Plan, request: BuildRequest, row: Row) -> dict[str, bool]:
 
 
 def _python(plan: Plan, request: BuildRequest, row: Row, system: Row) -> dict[str, bool]:
-    tags = row["python_tags"]
+    tags = row["companion_python_tags" if request.companions else "python_tags"]
     own = system["python"]
     has_own = f"cp{own.replace('.', '')}" in tags
     return {

@@ -247,6 +247,18 @@ def test_releases_came_in_order_with_newer_companions() -> None:
         assert in_order(list(build.torchaudio)), name_of(build)
 
 
+def test_pythons_of_the_companions() -> None:
+    """File names on PyPI. torchvision 0.29.2 and torchaudio 2.11.1 are py3-none wheels: for any Python."""
+    without = {}
+    for build in MATRIX.torch_builds:
+        assert set(build.companion_python_tags) <= set(build.python_tags), name_of(build)
+        missing = set(build.python_tags) - set(build.companion_python_tags)
+        if missing:
+            without.setdefault(build.torch, set()).update(missing)
+            assert build.platform == "linux/amd64", name_of(build)
+    assert without == {"1.13.0": {"cp311"}, "1.13.1": {"cp311"}, "2.5.0": {"cp313"}, "2.5.1": {"cp313"}}
+
+
 def test_the_exact_row_of_torch_2_6_on_pypi() -> None:
     build = BUILDS["2.6.0", "cu124", "linux/amd64"]
     assert (build.wheel_cuda, build.wheel_toolkit) == ("12.4", "12.4.1")

@@ -419,6 +419,40 @@ def test_torchvision_brings_a_numpy_that_an_old_torch_accepts() -> None:
     assert "numpy" not in {p.name for p in planned(torch="2.6", companions=("torchvision",)).packages}
 
 
+@pytest.mark.parametrize(
+    ("torch", "missing", "chosen"), [("1.13", "3.11", "3.10"), ("2.5", "3.13", "3.12")], ids=["1.13", "2.5"]
+)
+@pytest.mark.parametrize("companion", ["torchvision", "torchaudio"])
+def test_a_python_that_has_torch_but_no_companion_is_not_taken(
+    torch: str, missing: str, chosen: str, companion: str
+) -> None:
+    wishes = {"torch": torch, "os": "debian12" if missing == "3.11" else "debian13"}
+    assert planned(**wishes).python == missing
+    plan = planned(**wishes, companions=(companion,))
+    assert (plan.python, plan.python_from) == (chosen, "uv")
+    refusal = refused(torch=torch, python=missing, companions=(companion,))
+    assert subjects(refusal) == {"--torch", "--python", "--with"}
+    assert reason(refusal, "--with").endswith(f"has no {companion} for Python {missing}")
+    assert f"envsmith build --torch {torch} --python {chosen} --with {companion}" in commands(refusal)
+    assert f"envsmith build --torch {torch} --python {missing}" in commands(refusal)
+
+
+def test_companions_in_wheels_for_any_python_serve_the_newest() -> None:
+    plan = planned(torch="2.15", python="3.15", companions=("torchvision", "torchaudio"))
+    assert [package.version for package in plan.packages] == ["2.15.0", "0.29.2", "2.11.1"]
+
+
+@pytest.mark.parametrize(("torch", "below"), [("2.3", "3.12"), ("2.4", "3.13"), ("2.5", "3.13")])
+def test_triton_only_where_torch_asks_for_it(torch: str, below: str) -> None:
+    older = f"3.{int(below[2:]) - 1}"
+    assert planned(torch=torch, python=older).triton is not None
+    assert "no-triton" not in codes(planned(torch=torch, python=older))
+    if torch != "2.4":  # has no wheel for 3.13
+        plan = planned(torch=torch, python=below)
+        assert plan.triton is None
+        assert "no-triton" in codes(plan)
+
+
 def test_cudnn_asked_for() -> None:
     assert planned(cudnn="9.5").cudnn == "9.5.1.17"
     refusal = refused(torch="2.6", cudnn="8.9")
