@@ -98,17 +98,37 @@ def _signal_group(process: subprocess.Popen[bytes], number: signal.Signals) -> N
 def ending_signals_interrupt() -> Iterator[None]:
     """Let SIGTERM and SIGHUP raise KeyboardInterrupt, so that what was started is ended in every case.
 
-    Handlers can only be set in the main thread; elsewhere this does nothing.
+    One that is ignored stays so: that is how nohup keeps a program alive.
     """
+    with _handled_by(_interrupt, _ENDING_SIGNALS):
+        yield
+
+
+@contextlib.contextmanager
+def interrupts_held() -> Iterator[None]:
+    """Let Ctrl-C, SIGTERM and SIGHUP wait for the end of the block: for steps that must not be left half done."""
+    held: list[int] = []
+    try:
+        with _handled_by(lambda number, _frame: held.append(number), (signal.SIGINT, *_ENDING_SIGNALS)):
+            yield
+    finally:
+        if held:
+            signal.raise_signal(held[0])
+
+
+@contextlib.contextmanager
+def _handled_by(handler: Callable[[int, FrameType | None], None], numbers: Sequence[signal.Signals]) -> Iterator[None]:
+    """Handlers can only be set in the main thread; elsewhere this does nothing."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    before = {number: signal.signal(number, _interrupt) for number in _ENDING_SIGNALS}
+    taken = [number for number in numbers if signal.getsignal(number) is not signal.SIG_IGN]
+    before = {number: signal.signal(number, handler) for number in taken}
     try:
         yield
     finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+        for number, former in before.items():
+            signal.signal(number, former)
 
 
 def _interrupt(_number: int, _frame: FrameType | None) -> None:

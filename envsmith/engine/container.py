@@ -11,7 +11,6 @@ import contextlib
 import io
 import json
 import os
-import signal
 import tarfile
 import threading
 import time
@@ -19,7 +18,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from envsmith.engine.command import ending_signals_interrupt
+from envsmith.engine.command import ending_signals_interrupt, interrupts_held
 from envsmith.engine.facts import CDI_ALL_GPUS
 from envsmith.engine.text import printable
 from envsmith.model.image import ContainerRun
@@ -182,14 +181,21 @@ def _lines(buffer: bytearray) -> Iterator[str]:
 
 
 @contextlib.contextmanager
-def removed_at_end(container: Any) -> Iterator[None]:
-    """Remove container and volume however the block ends; Ctrl-C waits while that is done."""
+def short_lived(create: Callable[[], Any]) -> Iterator[Any]:
+    """A container that is removed with its volume however the block ends, by Ctrl-C at any moment, too.
+
+    An interrupt waits while the container is made, since one that nobody knows of would stay, and while it is removed.
+    """
+    made = None
     with ending_signals_interrupt():
         try:
-            yield
+            with interrupts_held():
+                made = create()
+            yield made
         finally:
-            with _no_interrupt():
-                _remove(container)
+            if made is not None:
+                with interrupts_held():
+                    _remove(made)
 
 
 def _remove(container: Any) -> None:
@@ -201,15 +207,3 @@ def _remove(container: Any) -> None:
         container.remove(force=True, v=True)
     with contextlib.suppress(DockerException, RequestException):
         container.wait(condition="removed", timeout=_REMOVAL_LIMIT_S)
-
-
-@contextlib.contextmanager
-def _no_interrupt() -> Iterator[None]:
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, before)

@@ -110,8 +110,7 @@ class DockerEngine:
         digest = self.inspect(image).digest
         with self._faults():
             python = "python3" if gpu is None else self._python_of(digest)
-            made = container.create(self._client, digest, python, arguments, gpu)
-            with container.removed_at_end(made):
+            with container.short_lived(lambda: container.create(self._client, digest, python, arguments, gpu)) as made:
                 container.copy_in(made, bundle)
                 ended = container.run(made, on_line, limit_s)
         if ended.exit_status is None and not ended.timed_out:

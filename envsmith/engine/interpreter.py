@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from envsmith.engine.container import short_lived
 from envsmith.errors import UsageError
 
 _DEFAULT_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"  # Docker's, for images without one
@@ -29,14 +30,11 @@ def find_python(client: Any, image: str, path: str) -> str:
 
     Looks into a container that is created and never started. Raises UsageError when there is none.
     """
-    container = client.containers.create(image, entrypoint=["python3"], network_mode="none")
-    try:
+    with short_lived(lambda: client.containers.create(image, entrypoint=["python3"], network_mode="none")) as container:
         for folder in path.split(":"):
             program = f"{folder.rstrip('/')}/python3"
             if folder.startswith("/") and _exists(container, program):
                 return program
-    finally:
-        container.remove(force=True, v=True)
     raise UsageError("the image has no python3 in its PATH, so nothing can be checked inside it")
 
 

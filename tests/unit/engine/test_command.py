@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from envsmith.engine.command import Captured, capture, stream
+from envsmith.engine.command import Captured, capture, ending_signals_interrupt, interrupts_held, stream
 
 
 def test_capture_gives_status_and_both_outputs() -> None:
@@ -95,3 +95,14 @@ def test_a_second_interrupt_kills_what_does_not_listen() -> None:
         process.send_signal(signal.SIGINT)
         assert process.wait(3) == 130
     wait_until_gone(grandchild)
+
+
+def test_a_signal_that_is_ignored_stays_so() -> None:
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        for held in (ending_signals_interrupt, interrupts_held):
+            with held():
+                signal.raise_signal(signal.SIGHUP)
+        assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
+    finally:
+        signal.signal(signal.SIGHUP, before)

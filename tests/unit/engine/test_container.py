@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import io
+import signal
 from collections import deque
 from dataclasses import dataclass
 
+import pytest
+from docker.errors import APIError
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -49,3 +52,50 @@ def test_however_the_output_is_cut_the_lines_are_the_same(pieces: list[bytes]) -
 @given(st.binary(max_size=60))
 def test_a_stream_that_breaks_off_ends(data: bytes) -> None:
     read(data)
+
+
+class Made:
+    """A container that is interrupted while it is removed."""
+
+    def __init__(self, interrupt: signal.Signals | None) -> None:
+        self.interrupt = interrupt
+        self.removed = False
+
+    def remove(self, *, force: bool, v: bool) -> None:
+        assert force
+        assert v
+        if self.interrupt is not None:
+            signal.raise_signal(self.interrupt)
+        self.removed = True
+
+    def wait(self, **_: object) -> None:
+        raise APIError("404")
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_an_interrupt_while_a_container_is_made_waits_and_then_removes_it(number: signal.Signals) -> None:
+    made = Made(None)
+
+    def create() -> Made:
+        signal.raise_signal(number)
+        return made
+
+    with pytest.raises(KeyboardInterrupt), container.short_lived(create):
+        pytest.fail("the block was entered")
+    assert made.removed
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_an_interrupt_while_a_container_is_removed_waits_for_that(number: signal.Signals) -> None:
+    made = Made(number)
+    with pytest.raises(KeyboardInterrupt), container.short_lived(lambda: made):
+        pass
+    assert made.removed
+
+
+def test_a_container_that_could_not_be_made_is_not_removed() -> None:
+    def create() -> Made:
+        raise APIError("no such image")
+
+    with pytest.raises(APIError), container.short_lived(create):
+        pytest.fail("the block was entered")
