@@ -92,7 +92,7 @@ def connect(endpoint: Endpoint) -> Any:
             "DOCKER_HOST=unix:///tmp/docker.sock",
         )
     try:
-        if "DOCKER_HOST" in os.environ:
+        if os.environ.get("DOCKER_HOST"):  # set and empty is the same as not set, to docker
             return docker.from_env(timeout=_REQUEST_LIMIT_S)
         return docker.DockerClient(base_url=endpoint.host, tls=_tls(endpoint), timeout=_REQUEST_LIMIT_S)
     except (docker.errors.DockerException, requests.RequestException, OSError) as error:

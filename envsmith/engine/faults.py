@@ -159,6 +159,11 @@ def container_fault(text: str) -> EnvsmithError | None:
         return UsageError("the image has no python3 in its PATH, so nothing can be checked inside it")
     if re.search(r"exec format error", text):
         return BuildFailedError("the engine cannot run programs of the image's platform", _EMULATION_HINT)
+    if re.search(r"requirement error|unsatisfied condition", text):
+        return BuildFailedError(
+            f"the driver of the engine's machine does not meet what the image requires: {text}",
+            "update that driver, or build an image for it: envsmith build --driver VERSION",
+        )
     if re.search(r"nvidia-container-cli|could not select device driver|CDI device|nvidia.com/gpu", text):
         return BuildFailedError(
             f"the engine could not give the container the GPUs: {text}",

@@ -84,8 +84,12 @@ def test_ssh_is_refused_with_a_way_out() -> None:
 
 # the SDK leaves the socket that could not connect to the garbage collector
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
-def test_a_socket_that_is_not_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("DOCKER_HOST", raising=False)
+@pytest.mark.parametrize("variable", [None, ""])
+def test_a_socket_that_is_not_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, variable: str | None) -> None:
+    if variable is None:
+        monkeypatch.delenv("DOCKER_HOST", raising=False)
+    else:  # docker takes this for not set
+        monkeypatch.setenv("DOCKER_HOST", variable)
     with pytest.raises(BuildFailedError, match="daemon is not running"):
         connect(Endpoint("default", f"unix://{tmp_path}/none.sock"))
     gc.collect()

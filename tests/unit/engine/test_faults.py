@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from envsmith.engine.faults import build_fault, connection_fault, container_fault, engine_fault
-from envsmith.errors import UsageError
+from envsmith.errors import BuildFailedError, UsageError
 from envsmith.model.image import BuildEvent
 
 RECORDED = Path(__file__).parents[2] / "recorded" / "docker"
@@ -126,6 +126,9 @@ def test_why_a_container_did_not_start() -> None:
     no_python = container_fault('exec: "python3": executable file not found in $PATH: unknown')
     assert isinstance(no_python, UsageError)
     assert "no python3" in no_python.message
+    too_old = container_fault("nvidia-container-cli: requirement error: unsatisfied condition: cuda>=12.4")
+    assert isinstance(too_old, BuildFailedError)
+    assert too_old.message.startswith("the driver of the engine's machine does not meet what the image requires")
     gpu = container_fault('could not select device driver "cdi" with capabilities: []')
     assert gpu is not None
     assert gpu.exit_status == 4
