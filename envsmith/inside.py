@@ -56,7 +56,10 @@ def main(arguments: Sequence[str]) -> int:
     """Run one command line and return its exit status."""
     options = _parser().parse_args(arguments)
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, _interrupt)
+        if signal.getsignal(number) is not signal.SIG_IGN:  # as nohup has it, and a shell for what is in the background
+            signal.signal(number, _interrupt)
+    # a parent that ignores SIGCHLD bequeaths that, and the kernel would then tell nobody how a check ended
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     try:
         status: int = options.command(options)
     except UsageError as error:

@@ -66,12 +66,13 @@ class Forked:
         self._tail = bytearray()
         self._status: int | None = None
         reader, writer = os.pipe()
+        parent = os.getpid()
         with warnings.catch_warnings():
             # Python 3.12 warns of threads in the parent: the only ones here are idle pools of imported libraries
             warnings.simplefilter("ignore", DeprecationWarning)
             self.pid = os.fork()
         if self.pid == 0:
-            _be_the_child(body, writer, (*close_in_child, reader))
+            _be_the_child(parent, body, writer, (*close_in_child, reader))
         os.close(writer)
         os.set_blocking(reader, False)
         self._log: int | None = reader
@@ -163,13 +164,13 @@ class Forked:
             self._log = None
 
 
-def _be_the_child(body: Callable[[], None], log: int, close: tuple[int, ...]) -> None:
+def _be_the_child(parent: int, body: Callable[[], None], log: int, close: tuple[int, ...]) -> None:
     """Run the body as the forked process; never returns, and runs no exit handler of the parent's."""
     status = EXIT_EXCEPTION
     try:
         me = os.getpid()
         os.setsid()
-        die_with_parent()
+        die_with_parent(parent)
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             signal.signal(number, signal.SIG_DFL)
         for descriptor in close:

@@ -248,3 +248,27 @@ def test_a_reader_that_goes_away_is_no_traceback(tmp_path: Path) -> None:
     os.close(writer)
     assert done.stderr == b""
     assert done.returncode in (128 + signal.SIGPIPE, 120)
+
+
+@pytest.mark.parametrize(
+    ("ignored", "line"),
+    [
+        # what nohup and a shell's background hand on must go on being ignored
+        (signal.SIGHUP, "signal.raise_signal(signal.SIGHUP)"),
+        # with this one ignored the kernel tells nobody how a process ended
+        (signal.SIGCHLD, "assert subprocess.run(['false']).returncode == 1"),
+    ],
+)
+def test_signals_that_the_parent_ignored(ignored: signal.Signals, line: str) -> None:
+    code = f"""if True:
+        import signal, subprocess, sys
+        signal.signal({int(ignored)}, signal.SIG_IGN)
+        from envsmith import inside
+        def command(options):
+            {line}
+            return 3
+        inside._facts = command
+        sys.exit(inside.main(["facts"]))
+    """
+    done = subprocess.run([sys.executable, "-c", code], stderr=subprocess.PIPE, check=False, cwd=ROOT)
+    assert (done.returncode, done.stderr) == (3, b"")

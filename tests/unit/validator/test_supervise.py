@@ -15,7 +15,7 @@ from envsmith.validator import supervise
 from envsmith.validator.check import Check, CheckContext, CheckOutcome
 from envsmith.validator.devices import Device
 from envsmith.validator.supervise import Supervisor
-from envsmith.validator.sweep import children
+from envsmith.validator.sweep import children, die_with_parent
 from envsmith.wire.results import CheckResult
 from tests.unit.validator import toys
 
@@ -263,3 +263,11 @@ def _wait_for(condition: object, limit_s: float = 20.0) -> bool:
             return True
         time.sleep(0.02)
     return False
+
+
+def test_a_process_whose_parent_was_gone_before_it_could_ask_ends_itself() -> None:
+    pid = os.fork()
+    if pid == 0:
+        die_with_parent(os.getpid())  # which its parent is not
+        os._exit(0)
+    assert os.WTERMSIG(os.waitpid(pid, 0)[1]) == signal.SIGKILL
