@@ -26,7 +26,7 @@ _NAMES = frozenset(
     )
 )  # fmt: skip
 _SECRET_WORDS = ("TOKEN", "KEY", "PASSW", "SECRET", "CREDENTIAL", "AUTH")
-_URL_CREDENTIALS = re.compile(r"(\b[A-Za-z][A-Za-z0-9+.-]*://)[^/\s@]+@")
+_URL_CREDENTIALS = re.compile(r"(\b[A-Za-z][A-Za-z0-9+.-]*://)[^/\s]+@")
 
 
 @collector("env")

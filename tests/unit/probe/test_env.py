@@ -45,6 +45,7 @@ def test_secrets_by_name(name: str) -> None:
         ("https://me:hunter2@host/simple", "https://***@host/simple"),
         ("https://hunter2@host/a https://b:c@d", "https://***@host/a https://***@d"),
         ("https://host/a@b", "https://host/a@b"),
+        ("https://me:hunter@2@host/simple", "https://***@host/simple"),
         ("a@b", "a@b"),
     ],
 )
