@@ -36,10 +36,9 @@ from envsmith.model.findings import describe_gap
 from envsmith.model.plan import Plan
 from envsmith.wire.encode import canonical_json, digest, to_plain
 from envsmith.wire.facts import Snapshot
-from envsmith.wire.results import CRASH, FAIL, PASS, SKIP, TIMEOUT, ValidationReport
+from envsmith.wire.results import PASS, SKIP, ValidationReport
 
 PREDICATE_SCHEMA = 1
-_BAD = (FAIL, TIMEOUT, CRASH)
 
 
 class EditedError(EnvsmithError):
@@ -52,7 +51,7 @@ def judge(report: ValidationReport, *, complete: bool = True) -> Verdict:
     complete: every check was asked for. Only a complete run in which at least one GPU was there, every GPU
     check passed and nothing failed is CERTIFIED; a check that was skipped certifies nothing.
     """
-    bad = [result for result in report.results if result.status in _BAD]
+    bad = [result for result in report.results if result.status not in (PASS, SKIP)]
     if bad:
         names = ", ".join(f"{result.id} ({result.status})" for result in bad)
         return Verdict(FAILED, f"{len(bad)} of {len(report.results)} checks did not pass: {names}")

@@ -38,11 +38,14 @@ def app() -> None:
 
 
 def _report_error(error: EnvsmithError) -> None:
-    for line in error.log_tail if isinstance(error, BuildFailedError) else ():
-        click.echo(f"  | {line}", err=True)
-    click.echo(f"envsmith: error: {error.message}", err=True)
-    if error.hint:
-        click.echo(f"  hint: {error.hint}", err=True)
+    """Tell an error on stderr. It may quote what a file, an engine or a container said, so that is made harmless."""
+    from envsmith.engine.text import printable
+
+    lines = [f"  | {line}" for line in error.log_tail] if isinstance(error, BuildFailedError) else []
+    lines += f"envsmith: error: {error.message}".split("\n")
+    lines += f"  hint: {error.hint}".split("\n") if error.hint else []
+    for line in lines:
+        click.echo(printable(line), err=True)
 
 
 def run(arguments: Sequence[str] | None = None) -> int:

@@ -5,14 +5,12 @@ from __future__ import annotations
 from rich.text import Text
 
 from envsmith.model.build import BuildResult, CheckSummary
-from envsmith.model.certificate import CERTIFIED, FAILED
+from envsmith.model.certificate import CERTIFIED
 from envsmith.model.check_run import CheckRun
 from envsmith.quoting import shell_command
 from envsmith.report.build_progress import bytes_text, duration_text
 from envsmith.report.check_text import print_check
-from envsmith.report.console import Page, clean
-
-_STYLES = {CERTIFIED: "bold green", FAILED: "bold red"}
+from envsmith.report.console import Page, clean, verdict_style
 
 
 def print_build(result: BuildResult, run: CheckRun | None, *, good: bool) -> None:
@@ -45,8 +43,8 @@ def _print_check(result: BuildResult) -> None:
     if result.check is None:
         out.line(Text.assemble((f"{'checked':<12}", "bold"), ("no: --no-check", "yellow")))
         return
-    style = _STYLES.get(result.check.status, "bold yellow")
-    out.line(Text.assemble((f"{'checked':<12}", "bold"), (result.check.status, style)))
+    status = result.check.status
+    out.line(Text.assemble((f"{'checked':<12}", "bold"), (status, verdict_style(status))))
     out.paragraph(f"{_counts(result.check)}; {clean(result.check.reason)}", 12)
     written = result.certificate or "none, since the check failed"
     out.line(Text.assemble((f"{'certificate':<12}", "bold"), clean(written)))

@@ -4,18 +4,16 @@ from __future__ import annotations
 
 from rich.text import Text
 
-from envsmith.model.certificate import CERTIFIED, FAILED, Certificate, Predicate
+from envsmith.model.certificate import Certificate, Predicate
 from envsmith.report.check_text import print_checks
-from envsmith.report.console import Page, clean
-
-_VERDICT_STYLES = {CERTIFIED: "bold green", FAILED: "bold red"}
+from envsmith.report.console import Page, clean, verdict_style
 
 
 def print_certificate(certificate: Certificate) -> None:
     """Print a certificate to stdout."""
     out = Page()
     predicate = certificate.predicate
-    out.line(Text.assemble("Verdict: ", (clean(predicate.verdict), _style(predicate.verdict))))
+    out.line(Text.assemble("Verdict: ", (clean(predicate.verdict), verdict_style(predicate.verdict))))
     for subject in certificate.subject:
         _row(out, predicate.subject_kind, subject.name)
     _row(out, "issued", f"{predicate.issued_at} by {predicate.tool}, {predicate.seconds:.0f} s of checks")
@@ -55,12 +53,8 @@ def print_verified(certificate: Certificate, against_image: str | None) -> None:
     """Say in one line that a certificate holds, and what was not asked."""
     verdict = certificate.predicate.verdict
     about = f"it is about the image {clean(against_image)}" if against_image else "no image was named to compare with"
-    line = Text.assemble("not edited; ", about, "; it says: ", (clean(verdict), _style(verdict)))
+    line = Text.assemble("not edited; ", about, "; it says: ", (clean(verdict), verdict_style(verdict)))
     Page().line(line)
-
-
-def _style(verdict: str) -> str:
-    return _VERDICT_STYLES.get(verdict, "bold yellow")
 
 
 def _print_environment(out: Page, predicate: Predicate) -> None:

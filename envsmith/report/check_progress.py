@@ -22,7 +22,7 @@ class CheckProgress:
 
     def __enter__(self) -> CheckProgress:  # noqa: PYI034 - Self needs Python 3.11
         if self._page.console.is_terminal:
-            self._live = self._page.console.status(f"looking at {self._subject}")
+            self._live = self._page.console.status(Text(f"looking at {self._subject}"))
             self._live.start()
         return self
 
@@ -35,9 +35,9 @@ class CheckProgress:
     def on_event(self, event: CheckEvent) -> None:
         """Show one event. Reasons and numbers are left to the answer."""
         if isinstance(event, CheckStarted) and self._live is not None:
-            self._live.update(f"{clean(event.title)} (at most {event.limit_s:.0f} s)")
+            self._live.update(Text(f"{clean(event.title)} (at most {event.limit_s:.0f} s)"))
         elif isinstance(event, CheckResult) and self._live is None:
             style = STYLES.get(event.status, "")
             self._page.line(
-                Text.assemble((f"{event.status:<7}", style), f" {clean(event.title)}  {event.seconds:.1f} s")
+                Text.assemble((f"{clean(event.status):<7}", style), f" {clean(event.title)}  {event.seconds:.1f} s")
             )

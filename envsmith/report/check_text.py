@@ -6,14 +6,12 @@ from collections.abc import Iterable
 
 from rich.text import Text
 
-from envsmith.model.certificate import CERTIFIED, FAILED
 from envsmith.model.check_run import CheckRun
 from envsmith.model.findings import NOT_APPLICABLE, Diagnosis, Finding, Fix, Severity, describe_gap
-from envsmith.report.console import STYLES, Page, clean
+from envsmith.report.console import STYLES, Page, clean, verdict_style
 from envsmith.wire.facts import LimitFacts, Snapshot
 from envsmith.wire.results import PASS, SKIP, CheckResult, Metric
 
-_VERDICT_STYLES = {CERTIFIED: "bold green", FAILED: "bold red"}
 _STRAY_LINES_SHOWN = 5
 _GIB = 1024**3
 
@@ -70,7 +68,7 @@ def print_checks(out: Page, results: Iterable[CheckResult]) -> None:
         if result.status == SKIP:
             skipped.setdefault(clean(result.message), []).append(clean(result.title))
             continue
-        out.hanging(Text(f"{result.status:<7}", STYLES.get(result.status, "")), _check_text(result), 2)
+        out.hanging(Text(f"{clean(result.status):<7}", STYLES.get(result.status, "")), _check_text(result), 2)
         for line in result.log_tail if result.status != PASS else ():
             out.hanging(Text("|", "dim"), clean(line), 10)
     for reason, titles in skipped.items():
@@ -179,8 +177,8 @@ def _print_unseen(out: Page, run: CheckRun) -> None:
 
 
 def _print_verdict(out: Page, run: CheckRun) -> None:
-    style = _VERDICT_STYLES.get(run.verdict.status, "bold yellow")
+    status = run.verdict.status
     out.blank()
-    out.paragraph(Text.assemble((run.verdict.status, style), f": {clean(run.verdict.reason)}"))
+    out.paragraph(Text.assemble((status, verdict_style(status)), f": {clean(run.verdict.reason)}"))
     if run.certificate:
         out.line(f"Certificate: {clean(run.certificate)}")

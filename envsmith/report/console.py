@@ -6,6 +6,7 @@ from rich.console import Console
 from rich.text import Text
 
 from envsmith.engine.text import printable
+from envsmith.model.certificate import CERTIFIED, FAILED
 
 # One word one colour in everything that a check or a certificate says. The names of styles are rich's.
 STYLES = {
@@ -18,7 +19,13 @@ STYLES = {
     "WARNING": "yellow",
     "INFO": "cyan",
 }
+_VERDICT_STYLES = {CERTIFIED: "bold green", FAILED: "bold red"}
 _NARROWEST_COLUMNS = 20
+
+
+def verdict_style(status: str) -> str:
+    """The style of a verdict, whatever it is: what is neither good nor bad is yellow."""
+    return _VERDICT_STYLES.get(status, "bold yellow")
 
 
 def clean(text: str) -> str:

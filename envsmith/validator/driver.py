@@ -8,6 +8,8 @@ from __future__ import annotations
 import ctypes
 from typing import Any
 
+from envsmith.validator.versions import cuda_version
+
 # enum CUdevice_attribute and CUjit_option, from cuda.h
 COMPUTE_CAPABILITY_MAJOR = 75
 COMPUTE_CAPABILITY_MINOR = 76
@@ -77,7 +79,7 @@ class Driver:
         """The CUDA version that the driver offers, "13.0"."""
         number = ctypes.c_int()
         self.call("cuDriverGetVersion", ctypes.byref(number))
-        return f"{number.value // 1000}.{number.value % 1000 // 10}"
+        return cuda_version(number.value)
 
     def device_count(self) -> int:
         """Number of devices visible to this process."""

@@ -67,7 +67,7 @@ def test_gpus_of_one_kind_are_counted():
     assert certify.judge(two).reason.endswith("on 2 x NVIDIA H200 (9.0), NVIDIA GeForce RTX 5090 (12.0)")
 
 
-@pytest.mark.parametrize("status", ["fail", "timeout", "crash"])
+@pytest.mark.parametrize("status", ["fail", "timeout", "crash", "excellent"])
 def test_anything_that_failed_is_a_failure(status):
     for needs_gpu in (True, False):
         verdict = certify.judge(report(*GOOD, result("amp-matmul", status, needs_gpu=needs_gpu)))

@@ -103,3 +103,28 @@ def test_a_host_certificate_is_no_image_certificate(path):
     done = envsmith("certificate", "verify", path, "--image", IMAGE)
     assert done.returncode == 5
     assert "certifies a host, not an image" in done.stderr
+
+
+def poisoned(value):
+    """The same JSON with a terminal escape in every text that is free."""
+    if isinstance(value, dict):
+        return {
+            name: poisoned(item) if name not in {"rule", "statement_digest"} else item for name, item in value.items()
+        }
+    if isinstance(value, list):
+        return [poisoned(item) for item in value]
+    return f"\x1b]0;x\x07{value}\x1b[2J\x9b2J\u202e" if isinstance(value, str) else value
+
+
+def test_nothing_that_a_certificate_says_reaches_the_terminal_as_a_control_character(path):
+    write(path, *GOOD, result("amp", "fail", message="wrong"), result("nccl", "skip", message="none"))
+    statement = json.loads(path.read_text(encoding="ascii"))
+    statement["subject"], statement["predicate"] = poisoned(statement["subject"]), poisoned(statement["predicate"])
+    statement["predicate"]["statement_digest"] = certify._statement_digest(statement)
+    path.write_text(json.dumps(statement), encoding="ascii")
+    for arguments in (["show"], ["verify", "--require-gpu"], ["verify", "--image", IMAGE], ["verify"]):
+        done = envsmith("certificate", arguments[0], path, *arguments[1:])
+        assert done.returncode in {0, 5, 2}, done.stderr
+        said = done.stdout + done.stderr
+        assert said
+        assert not set(said) & set("\x1b\x07\x9b\u202e"), arguments
