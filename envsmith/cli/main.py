@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 from collections.abc import Sequence
 from importlib import import_module
+from itertools import pairwise
 
 import click
 
@@ -37,6 +39,17 @@ def app() -> None:
     """Resolve, build, check and certify PyTorch + CUDA environments."""
 
 
+def _wants_json(arguments: Sequence[str]) -> bool:
+    """Whether --format json was typed. Asked of the words themselves, since they may be what is wrong."""
+    return "--format=json" in arguments or ("--format", "json") in pairwise(arguments)
+
+
+def _document_error(message: str, hint: str, exit_status: int) -> None:
+    """Print the one document of a command that came to no answer. The words for people go to stderr all the same."""
+    plain = {"schema": 1, "kind": "error", "message": message, "hint": hint, "exit_status": exit_status}
+    click.echo(json.dumps(plain, indent=2))
+
+
 def _report_error(error: EnvsmithError) -> None:
     """Tell an error on stderr. It may quote what a file, an engine or a container said, so that is made harmless."""
     from envsmith.engine.text import printable
@@ -50,11 +63,14 @@ def _report_error(error: EnvsmithError) -> None:
 
 def run(arguments: Sequence[str] | None = None) -> int:
     """Run one command line and return its exit status; never lets an exception out."""
+    words = list(sys.argv[1:] if arguments is None else arguments)
     try:
-        with app.make_context("envsmith", list(sys.argv[1:] if arguments is None else arguments)) as context:
+        with app.make_context("envsmith", list(words)) as context:
             result = app.invoke(context)
     except EnvsmithError as error:
         _report_error(error)
+        if _wants_json(words):
+            _document_error(error.message, error.hint, error.exit_status)
         return error.exit_status
     except click.exceptions.Exit as leave:  # after --help and --version
         return leave.exit_code
@@ -73,6 +89,9 @@ def run(arguments: Sequence[str] | None = None) -> int:
 
         message, status = describe_exception(bug)
         click.echo(message, err=True)
+        if _wants_json(words):
+            words_alone = bug.format_message() if isinstance(bug, click.ClickException) else message
+            _document_error(words_alone, "", status)
         return status
     return result if isinstance(result, int) else 0
 
