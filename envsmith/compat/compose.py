@@ -10,7 +10,7 @@ from envsmith.compat import candidates as pool
 from envsmith.compat import coverage, drivers, gpus, notes
 from envsmith.compat.candidates import DEVEL, Candidate
 from envsmith.model import fit, versions
-from envsmith.model.matrix import Matrix
+from envsmith.model.matrix import Matrix, TorchBuild
 from envsmith.model.plan import BLOCKS, Alternative, Coverage, DriverFloor, Package, Plan, Substitution
 from envsmith.model.request import BuildRequest, GpuWish
 
@@ -51,7 +51,7 @@ def compose(request: BuildRequest, chosen: Candidate, alternatives: Sequence[Alt
         ptx=build.ptx,
         coverage=coverage_of(chosen, request.gpus, matrix),
         packages=packages(chosen, request.companions),
-        substitutions=substitutions(request, chosen),
+        substitutions=substitutions(request, chosen, matrix),
         notes=notes.notes(request, chosen, driver, matrix),
         alternatives=tuple(alternatives),
         download_size_bytes=build.download_size_bytes,
@@ -117,7 +117,7 @@ def packages(chosen: Candidate, companions: Sequence[str]) -> tuple[Package, ...
     return tuple(found)
 
 
-def substitutions(request: BuildRequest, chosen: Candidate) -> tuple[Substitution, ...]:
+def substitutions(request: BuildRequest, chosen: Candidate, matrix: Matrix) -> tuple[Substitution, ...]:
     """What was asked for and is not what the image holds."""
     build = chosen.build
     asked = pool.asked_cuda(request)
@@ -125,7 +125,7 @@ def substitutions(request: BuildRequest, chosen: Candidate) -> tuple[Substitutio
         return ()
     if build.wheel_cuda != versions.minor_of(asked):
         reason = (
-            f"torch {build.torch} has no CUDA {versions.minor_of(asked)} build for {build.platform}; "
+            f"{_why_not_as_asked(request, build, matrix)}; "
             f"{build.torch}+{build.variant} is the nearest of the same CUDA major, and every driver that runs "
             f"CUDA {versions.minor_of(asked)} runs it too"
         )
@@ -135,6 +135,20 @@ def substitutions(request: BuildRequest, chosen: Candidate) -> tuple[Substitutio
         return ()
     kept = f"; nvcc in the image is {chosen.toolkit_cuda}, as asked" if request.variant == DEVEL else ""
     return (Substitution("wheel_cuda", asked, build.wheel_cuda, reason + kept),)
+
+
+def _why_not_as_asked(request: BuildRequest, build: TorchBuild, matrix: Matrix) -> str:
+    """Why no build of this release with the CUDA asked for was taken: mostly that there is none."""
+    asked = versions.minor_of(request.cuda or "")
+    key = (build.torch, build.platform, asked)
+    same = next((row for row in matrix.torch_builds if (row.torch, row.platform, row.wheel_cuda) == key), None)
+    if same is None:
+        return f"torch {build.torch} has no CUDA {asked} build for {build.platform}"
+    wheel = f"{same.torch}+{same.variant}"
+    if not pool.is_offered(same, request, matrix):
+        return f"{wheel} is not among the builds that upstream stands by"
+    unserved = [gpu.name for gpu in request.gpus if coverage.code(same, gpu, matrix) is None]
+    return f"{wheel} has no code for {', '.join(unserved)}" if unserved else f"{wheel} does not meet all of the request"
 
 
 def blocks(chosen: Candidate) -> tuple[str, ...]:

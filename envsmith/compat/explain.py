@@ -77,7 +77,7 @@ def _reason(wish: Wish, request: BuildRequest, others: Sequence[Candidate], matr
         w.PYTHON: f"there are wheels for Python {_span(_all_pythons(others, request))}",
         w.OS: f"{_words(candidate.os.os for candidate in others)} would do",
         w.PLATFORM: f"there are such builds for {_words(build.platform for build in builds)}",
-        w.WITH: f"torch {torches} would do, but has no {wish.value}" + _for_this_python(wish, request, builds),
+        w.WITH: f"torch {torches} would do, but without {wish.value}" + _for_this_python(wish, request, builds),
     }
     return said[wish.option]
 

@@ -171,8 +171,8 @@ def _python(request: BuildRequest, chosen: Candidate) -> Iterator[Note]:
     if chosen.build.triton is not None and pool.triton_of(chosen.build, chosen.python) is None:
         yield Note(
             "no-triton",
-            f"torch {chosen.build.torch} brings no Triton for Python {chosen.python}, so torch.compile does not work on "
-            f"GPUs; below Python {chosen.build.triton_below_python} it brings {chosen.build.triton}",
+            f"torch {chosen.build.torch} brings no Triton for Python {chosen.python}, so torch.compile does not "
+            f"work on GPUs; below Python {chosen.build.triton_below_python} it brings {chosen.build.triton}",
         )
     if chosen.build.numpy_majors == (1,):
         yield Note("numpy-1-only", f"torch {chosen.build.torch} works with numpy 1 only: keep numpy below 2")

@@ -432,7 +432,7 @@ def test_a_python_that_has_torch_but_no_companion_is_not_taken(
     assert (plan.python, plan.python_from) == (chosen, "uv")
     refusal = refused(torch=torch, python=missing, companions=(companion,))
     assert subjects(refusal) == {"--torch", "--python", "--with"}
-    assert reason(refusal, "--with").endswith(f"has no {companion} for Python {missing}")
+    assert reason(refusal, "--with").endswith(f"would do, but without {companion} for Python {missing}")
     assert f"envsmith build --torch {torch} --python {chosen} --with {companion}" in commands(refusal)
     assert f"envsmith build --torch {torch} --python {missing}" in commands(refusal)
 
@@ -451,6 +451,14 @@ def test_triton_only_where_torch_asks_for_it(torch: str, below: str) -> None:
         plan = planned(torch=torch, python=below)
         assert plan.triton is None
         assert "no-triton" in codes(plan)
+
+
+def test_a_substitution_never_denies_a_build_that_exists() -> None:
+    plan = planned(torch="2.7", cuda="12.8", gpus=("V100",))
+    assert plan.wheel == "2.7.1+cu126"
+    assert plan.substitutions[0].reason.startswith("2.7.1+cu128 has no code for V100; 2.7.1+cu126 is the nearest")
+    plan = planned(torch="2.9", cuda="12.9")
+    assert plan.substitutions[0].reason.startswith("2.9.1+cu129 is not among the builds that upstream stands by; ")
 
 
 def test_cudnn_asked_for() -> None:
