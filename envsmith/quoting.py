@@ -17,7 +17,6 @@ _SYNTAX_WHEN_FIRST = re.compile(
     r".*=.*|case|coproc|do|done|elif|else|esac|fi|for|function|if|in|namespace|select|then|time|until|while"
 )
 _LABEL_NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._/-]*[A-Za-z0-9])?")
-_ENVIRONMENT_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _IMAGE_NAME = re.compile(r"[a-z0-9](?:[A-Za-z0-9._/:@-]*[A-Za-z0-9])?")
 
 
@@ -73,11 +72,6 @@ def label_name(text: str) -> str:
     Raises UsageError.
     """
     return _matching(_LABEL_NAME, text, "a label name (letters, digits, '.', '_', '/' and '-')")
-
-
-def environment_name(text: str) -> str:
-    """Return `text` if it can be an environment variable's name. Raises UsageError."""
-    return _matching(_ENVIRONMENT_NAME, text, "an environment variable name (letters, digits and '_')")
 
 
 def image_name(text: str) -> str:

@@ -161,14 +161,3 @@ def test_image_names_pass(name: str) -> None:
 def test_image_names_that_would_be_syntax_are_refused(name: str) -> None:
     with pytest.raises(UsageError, match="not an image name"):
         quoting.image_name(name)
-
-
-@pytest.mark.parametrize("name", ["PATH", "_a1"])
-def test_environment_names_pass(name: str) -> None:
-    assert quoting.environment_name(name) == name
-
-
-@pytest.mark.parametrize("name", ["", "1A", "A-B", "A=b", "A\n", "$A"])
-def test_environment_names_that_would_be_syntax_are_refused(name: str) -> None:
-    with pytest.raises(UsageError, match="not an environment variable name"):
-        quoting.environment_name(name)
