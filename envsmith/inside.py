@@ -116,13 +116,18 @@ def _check(options: argparse.Namespace) -> int:
     if options.list:
         return _list(options.format)
     from envsmith.validator.expectation import read_expectation
+    from envsmith.validator.forked import NoProcessError
 
     checks = choose(options.only, options.skip)
     try:
         expectation = read_expectation(options.expect) if options.expect is not None else None
     except ValueError as error:
         raise UsageError(f"--expect: {error}") from None
-    report, devices = _run(checks, expectation, options.format)
+    try:
+        report, devices = _run(checks, expectation, options.format)
+    except NoProcessError as error:
+        print(f"envsmith: error: {error}", file=sys.stderr)
+        return EXIT_FAILED
     certified = bool(report.proved_compute_capabilities)
     if options.format == "jsonl":
         _print_json({"event": "report", "report": report})

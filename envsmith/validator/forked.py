@@ -51,11 +51,15 @@ def signal_name(number: int) -> str:
         return f"signal {number}"
 
 
+class NoProcessError(Exception):
+    """The system gives no more processes (a limit on them is reached), or no more descriptors."""
+
+
 class Forked:
     """A body that runs in a forked process, from the constructor until `finish`.
 
     The process leads its own session, has no standard input, and writes to a pipe whose last part is kept.
-    close_in_child: file descriptors of this process that are none of the body's business.
+    close_in_child: file descriptors of this process that are none of the body's business. Raises NoProcessError.
     """
 
     def __init__(self, body: Callable[[], None], close_in_child: tuple[int, ...] = ()) -> None:
@@ -65,12 +69,12 @@ class Forked:
         self._started = time.monotonic()
         self._tail = bytearray()
         self._status: int | None = None
-        reader, writer = os.pipe()
         parent = os.getpid()
-        with warnings.catch_warnings():
-            # Python 3.12 warns of threads in the parent: the only ones here are idle pools of imported libraries
-            warnings.simplefilter("ignore", DeprecationWarning)
-            self.pid = os.fork()
+        try:
+            reader, writer = os.pipe()
+            self.pid = _fork()
+        except OSError as error:
+            raise NoProcessError(f"no process can be started: {error.strerror}") from error
         if self.pid == 0:
             _be_the_child(parent, body, writer, (*close_in_child, reader))
         os.close(writer)
@@ -162,6 +166,13 @@ class Forked:
         if self._log is not None:
             os.close(self._log)
             self._log = None
+
+
+def _fork() -> int:
+    with warnings.catch_warnings():
+        # Python 3.12 warns of threads in the parent: the only ones here are idle pools of imported libraries
+        warnings.simplefilter("ignore", DeprecationWarning)
+        return os.fork()
 
 
 def _be_the_child(parent: int, body: Callable[[], None], log: int, close: tuple[int, ...]) -> None:

@@ -201,6 +201,17 @@ def test_no_folder_for_temporary_files(monkeypatch: pytest.MonkeyPatch, capsys: 
     assert "TMPDIR" in capsys.readouterr().err
 
 
+def test_no_more_processes(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    def refuse() -> int:
+        raise BlockingIOError(11, "Resource temporarily unavailable")
+
+    monkeypatch.setattr("envsmith.validator.forked._fork", refuse)
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    assert inside.main(["check"]) == 5
+    assert capsys.readouterr().err == "envsmith: error: no process can be started: Resource temporarily unavailable\n"
+    assert list(tmp_path.iterdir()) == []
+
+
 PROGRAM = """
 import sys
 from envsmith import inside
