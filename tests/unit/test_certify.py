@@ -8,7 +8,7 @@ from datetime import datetime, timezone
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from envsmith import certify
@@ -243,7 +243,6 @@ def test_a_digest_over_the_wrong_shape_does_not_help():
 ISSUED = data_of(issued())
 
 
-@settings(max_examples=300, deadline=None)
 @given(st.integers(0, len(ISSUED) - 1), st.integers(0, 255))
 def test_no_changed_byte_changes_what_is_believed(position, byte):
     changed = ISSUED[:position] + bytes([byte]) + ISSUED[position + 1 :]
@@ -271,7 +270,6 @@ RESULTS = st.builds(
 )
 
 
-@settings(max_examples=50, deadline=None)
 @given(st.lists(RESULTS, max_size=3), st.sampled_from([IMAGE, None]))
 def test_any_certificate_survives_the_way_through_a_file(results, image_digest):
     certificate = certify.issue(run(report(*results), image_digest), issued_at=NOW)

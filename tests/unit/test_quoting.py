@@ -9,7 +9,7 @@ import subprocess
 import sys
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from envsmith import quoting
@@ -71,14 +71,12 @@ def read_dockerfile_string(quoted: str) -> str:
     return out
 
 
-@settings(max_examples=40, deadline=None)
 @given(st.lists(st.one_of(ARGUMENTS, SHELL_SYNTAX, st.sampled_from(HOSTILE)), min_size=1, max_size=20))
 def test_shell_words_come_back_from_a_real_shell(words: list[str]) -> None:
     command = "printf '%s\\0' " + " ".join(map(quoting.shell_word, words))
     assert words_seen_by_sh(command) == words
 
 
-@settings(max_examples=25, deadline=None)
 @given(st.lists(st.one_of(ARGUMENTS, SHELL_SYNTAX), max_size=10))
 def test_a_shell_command_runs_just_its_arguments(arguments: list[str]) -> None:
     printer = r"import sys; sys.stdout.buffer.write(b''.join(a.encode() + b'\0' for a in sys.argv[1:]))"
@@ -101,7 +99,6 @@ def test_plain_words_stay_readable() -> None:
     assert quoting.shell_command(["a b", "--with=x"]) == "'a b' --with=x"
 
 
-@settings(max_examples=300, deadline=None)
 @given(st.one_of(ARGUMENTS, SHELL_SYNTAX, st.sampled_from(HOSTILE)))
 def test_dockerfile_strings_come_back_or_are_refused(text: str) -> None:
     if "\n" in text:
@@ -111,7 +108,6 @@ def test_dockerfile_strings_come_back_or_are_refused(text: str) -> None:
         assert read_dockerfile_string(quoting.dockerfile_string(text)) == text
 
 
-@settings(max_examples=40, deadline=None)
 @given(st.lists(st.one_of(ARGUMENTS, SHELL_SYNTAX).filter(lambda t: "\n" not in t), min_size=1, max_size=10))
 def test_run_words_are_shell_words_on_one_line(words: list[str]) -> None:
     quoted = [quoting.run_word(word) for word in words]

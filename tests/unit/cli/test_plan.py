@@ -12,7 +12,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from envsmith.app import plan as use_case
@@ -168,7 +168,6 @@ def test_typed_becomes_a_request(typed: Typed, request_: BuildRequest) -> None:
     assert built == BuildRequest(**{**vars(request_), "platform": native_platform()})
 
 
-@settings(max_examples=300, deadline=None)
 @given(
     st.sampled_from(["torch", "cuda", "cudnn", "python", "os", "variant", "driver", "platform", "companions"]),
     st.text(max_size=30) | st.from_regex(r"[0-9.<>=!~+a-z*, ]{1,12}", fullmatch=True),

@@ -7,7 +7,7 @@ from dataclasses import replace
 from functools import cache
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from envsmith.cli.request import Typed, build_request
@@ -145,7 +145,6 @@ def _typed(command: str) -> Typed:
     )
 
 
-@settings(max_examples=150, deadline=None)
 @given(requests() | cpu_requests())
 def test_every_plan_satisfies_an_independent_checker(request: BuildRequest) -> None:
     answer = resolve(request, MATRIX)
@@ -153,7 +152,6 @@ def test_every_plan_satisfies_an_independent_checker(request: BuildRequest) -> N
         assert checker.problems(answer, request) == []
 
 
-@settings(max_examples=60, deadline=None)
 @given(requests() | cpu_requests())
 def test_every_conflict_is_minimal_and_every_way_out_works(request: BuildRequest) -> None:
     answer = resolve(request, MATRIX)
@@ -187,7 +185,6 @@ def test_every_gpu_on_every_driver(gpu: GpuWish | None, torch: str | None) -> No
             assert wrong == [], (driver, plan.wheel)
 
 
-@settings(max_examples=60, deadline=None)
 @given(requests() | cpu_requests())
 def test_the_same_request_gives_the_same_answer(request: BuildRequest) -> None:
     first = resolve(request, MATRIX)
@@ -200,7 +197,6 @@ def _runs(request: BuildRequest) -> dict[tuple[str, str, str], str | None]:
     return {(c.build.torch, c.build.variant, c.build.platform): c.how for c in solve(request, MATRIX)}
 
 
-@settings(max_examples=80, deadline=None)
 @given(requests(), st.sampled_from(DRIVERS), st.sampled_from(DRIVERS))
 def test_a_newer_driver_never_removes_a_runnable_build(request: BuildRequest, one: str, other: str) -> None:
     """Up to the last branch that supports the GPUs named. A build that runs by forward compatibility alone is bound to
@@ -222,14 +218,12 @@ def _cuda_of(variant: str) -> str:
     return f"{variant[2:4]}.{variant[4]}"
 
 
-@settings(max_examples=80, deadline=None)
 @given(requests(), st.sampled_from(gpus_of_each_kind()))
 def test_one_more_gpu_never_enlarges_the_set(request: BuildRequest, gpu: GpuWish) -> None:
     more = replace(request, gpus=(*request.gpus, gpu))
     assert set(_runs(more)) <= set(_runs(request))
 
 
-@settings(max_examples=80, deadline=None)
 @given(requests())
 def test_each_single_wish_only_narrows_the_choice(request: BuildRequest) -> None:
     """What makes a minimal conflict mean what it says."""

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from envsmith import resources
@@ -174,7 +174,6 @@ def rows_or_message(attempt: Callable[[], tuple[Any, ...]]) -> tuple[Any, ...] |
 
 
 @given(data=st.data())
-@settings(max_examples=100, deadline=None)
 def test_damaged_bytes_give_a_matrix_or_one_data_error(tmp_path_factory: pytest.TempPathFactory, data: Any) -> None:
     table = data.draw(st.sampled_from([BY_STEM[stem] for stem in ("operating_systems", "known_bad", "forward_compat")]))
     content = bytearray((MATRIX / f"{table.stem}.json").read_bytes())
@@ -190,7 +189,6 @@ def test_damaged_bytes_give_a_matrix_or_one_data_error(tmp_path_factory: pytest.
 @given(
     value=st.recursive(st.none() | st.booleans() | st.integers() | st.text(), st.lists, max_leaves=4), data=st.data()
 )
-@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 def test_any_value_in_any_field_gives_a_row_or_one_data_error(value: Any, data: Any) -> None:
     table = data.draw(st.sampled_from(TABLES))
     rows = json.loads((MATRIX / f"{table.stem}.json").read_text("utf-8"))["rows"][:2]

@@ -8,7 +8,7 @@ import unicodedata
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from envsmith.engine.progress import PlainProgress, RawJsonProgress
@@ -114,7 +114,6 @@ _values = st.recursive(
 _logs = st.binary(max_size=60).map(log)
 
 
-@settings(max_examples=150, deadline=None)
 @given(st.lists(_texts | _values.map(json.dumps) | _logs, max_size=15))
 def test_whatever_is_printed_becomes_printable_events(lines: list[str]) -> None:
     for reader in (RawJsonProgress(), PlainProgress()):

@@ -8,7 +8,7 @@ import time
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from envsmith.probe.look import ABSENT, DENIED, FAILED, Look, collector, reason_of
@@ -113,7 +113,6 @@ def test_a_collector_never_raises() -> None:
     assert (gap.fact, gap.reason, gap.detail) == ("part", "failed", "ZeroDivisionError: a b")
 
 
-@settings(max_examples=200, deadline=None)
 @given(text=st.text(alphabet=st.characters()))
 def test_printable_text_can_be_sent_and_shown(text: str) -> None:
     clean = printable(text)

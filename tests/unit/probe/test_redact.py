@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from envsmith.probe.redact import redact
@@ -89,7 +89,6 @@ def test_this_user_and_host_are_hidden_without_being_named(monkeypatch: pytest.M
     assert "carol42" not in str(redact(snapshot))
 
 
-@settings(max_examples=50, deadline=None)
 @given(text=st.text(), name=st.text())
 def test_any_text_and_any_name(text: str, name: str) -> None:
     snapshot = replace(SNAPSHOT, gaps=(Gap("x", "failed", text),), env=(EnvVar("MASTER_ADDR", name),))

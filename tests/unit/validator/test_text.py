@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from envsmith.validator import text
 
 
-@settings(deadline=None, max_examples=100)
 @given(st.binary(max_size=3000))
 def test_last_lines_are_always_bounded_and_printable(output: bytes) -> None:
     lines = text.last_lines(output)

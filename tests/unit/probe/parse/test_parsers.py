@@ -7,7 +7,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from envsmith.probe.parse import cgroup, libraries, metadata, proc, toolkit, torch_arch
@@ -51,20 +51,17 @@ ANY_TEXT = st.one_of(st.text(), st.lists(WORDS, max_size=12).map("".join))
 
 
 @pytest.mark.parametrize("parser", TEXT_PARSERS, ids=lambda parser: parser.__name__)
-@settings(max_examples=30, deadline=None)
 @given(text=ANY_TEXT)
 def test_a_parser_takes_any_text(parser, text: str) -> None:
     parser(text)
 
 
-@settings(max_examples=30, deadline=None)
 @given(quota=ANY_TEXT, period=ANY_TEXT)
 def test_quota_takes_any_text(quota: str, period: str) -> None:
     cores = cgroup.quota_cores(quota, period)
     assert cores is None or cores >= 0
 
 
-@settings(max_examples=100, deadline=None)
 @given(data=st.binary(max_size=300), tail=st.binary(max_size=300), count=st.integers(0, 2**32 - 1))
 def test_the_cache_parser_takes_any_bytes(data: bytes, tail: bytes, count: int) -> None:
     for text in (data, data + b"glibc-ld.so.cache1.1" + count.to_bytes(4, "little") + tail):
@@ -73,7 +70,6 @@ def test_the_cache_parser_takes_any_bytes(data: bytes, tail: bytes, count: int) 
             assert path.startswith("/")
 
 
-@settings(max_examples=30, deadline=None)
 @given(cut=st.integers(0, 200), flip=st.integers(0, 199), byte=st.integers(0, 255))
 def test_a_damaged_cache_is_no_disaster(cut: int, flip: int, byte: int) -> None:
     data = bytearray(ld_cache([("libcuda.so.1", "/usr/lib/libcuda.so.1"), ("libnccl.so.2", "/usr/lib/libnccl.so.2")]))
