@@ -142,9 +142,12 @@ def has_code_for_gpus(build: TorchBuild, request: BuildRequest, matrix: Matrix) 
 
 
 def driver_knows_gpus(_build: TorchBuild, request: BuildRequest, matrix: Matrix) -> bool:
-    """--driver with --gpu: a GPU too new or too old for the driver stays so whatever the build."""
+    """--driver with --gpu: a GPU too new or too old for the driver stays so whatever the build.
+
+    Without --driver there must be one that knows all of the GPUs.
+    """
     if request.driver is None:
-        return True
+        return coverage.have_a_driver(request.gpus, matrix)
     driver = drivers.read_driver(matrix, request.driver)
     return all(coverage.known_to_driver(gpu, driver, matrix) for gpu in request.gpus)
 

@@ -72,7 +72,8 @@ def floor_of(chosen: Candidate, wished: Sequence[GpuWish], matrix: Matrix) -> Dr
     floor = drivers.driver_floor(
         matrix, build.wheel_cuda, chosen.how, needs_native=needs_native, forward=chosen.forward
     )
-    return drivers.raise_floor(floor, first_driver_for(wished, matrix))
+    last = [branch for gpu in wished if (branch := gpus.last_driver_branch(matrix, gpu)) is not None]
+    return replace(drivers.raise_floor(floor, first_driver_for(wished, matrix)), last_branch=min(last, default=None))
 
 
 def first_driver_for(wished: Iterable[GpuWish], matrix: Matrix) -> str | None:

@@ -80,6 +80,14 @@ def _cudnn_version(row: CudnnArch) -> Version:
     return versions.parse(row.cudnn)
 
 
+def have_a_driver(gpus: Sequence[GpuWish], matrix: Matrix) -> bool:
+    """Whether some driver knows all the GPUs: the newest family came before the oldest GPU was dropped."""
+    lasts = [last for gpu in gpus if (last := gpu_table.last_driver_branch(matrix, gpu)) is not None]
+    families = [gpu_table.first_cuda_of_family(matrix, gpu.compute_capability) for gpu in gpus]
+    firsts = [first for cuda in families if cuda is not None and (first := fit.native_floor(matrix, cuda)) is not None]
+    return not lasts or all(versions.major(first) <= min(lasts) for first in firsts)
+
+
 def known_to_driver(gpu: GpuWish, driver: Driver, matrix: Matrix) -> bool:
     """Whether the driver is neither too new nor too old for the GPU; True where the matrix cannot tell."""
     return not (too_new_a_driver(gpu, driver, matrix) or too_old_a_driver(gpu, driver, matrix))

@@ -108,6 +108,10 @@ def _about_gpu(gpu: GpuWish, others: Sequence[Candidate], request: BuildRequest,
     driver = drivers.read_driver(matrix, request.driver) if request.driver else None
     if driver is not None and coverage.too_new_a_driver(gpu, driver, matrix):
         return f"{capability}; {last} is the last driver branch that supports it"
+    if driver is None and not coverage.have_a_driver(request.gpus, matrix):
+        first = gpus.first_cuda_of_family(matrix, gpu.compute_capability)
+        known = f"drivers know that family from CUDA {first} on"
+        return f"{capability}; {f'{last} is the last driver branch that supports it' if last is not None else known}"
     served = [candidate for candidate in others if coverage.code(candidate.build, gpu, matrix) is not None]
     if served and driver is not None:
         if coverage.too_old_a_driver(gpu, driver, matrix):

@@ -19,11 +19,13 @@ class DriverFloor:
 
     version: lowest driver version. how: "native", "minor-version" or "forward", the mechanism by which the
     given driver runs it (without a given driver: by which `version` would). native: lowest native driver.
+    last_branch: the last driver branch that still supports the GPUs asked for; None = no last one is known.
     """
 
     version: str
     how: str
     native: str | None
+    last_branch: int | None = None
 
 
 @dataclass(frozen=True)

@@ -155,8 +155,10 @@ def _driver(plan: Plan) -> str:
     }[floor.how]
     native = f", natively from {floor.native}" if floor.native not in (None, floor.version) else ""
     if plan.driver is None:
-        return f"{floor.version} or newer ({mechanism}{native})"
-    return f"{plan.driver} runs it {mechanism} (lowest: {floor.version}{native})"
+        newest = f", up to branch {floor.last_branch}, the last for these GPUs" if floor.last_branch else ""
+        return f"{floor.version} or newer{newest} ({mechanism}{native})"
+    last = f", last branch: {floor.last_branch}" if floor.last_branch else ""
+    return f"{plan.driver} runs it {mechanism} (lowest: {floor.version}{native}{last})"
 
 
 def _gpus(plan: Plan) -> str:

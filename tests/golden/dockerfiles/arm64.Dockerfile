@@ -57,7 +57,7 @@ RUN --network=none \
     python -W ignore /run/envsmith/verify.py /run/envsmith/expect.json
 
 # block: labels
-LABEL io.envsmith.plan-digest="sha256:d889b66702887e2ac22d544ae01ca1a3c650706863879a78bf8e6e2d71994c35"
+LABEL io.envsmith.plan-digest="sha256:1b697fa8d4c76de5c899d9a7e39963bb5c0a7456626ee1d912accd6136558cce"
 LABEL io.envsmith.torch="2.6.0"
 LABEL io.envsmith.wheel="2.6.0+cu124"
 LABEL io.envsmith.wheel-cuda="12.4"

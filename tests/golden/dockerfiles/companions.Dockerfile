@@ -57,7 +57,7 @@ RUN --network=none \
     python -W ignore /run/envsmith/verify.py /run/envsmith/expect.json
 
 # block: labels
-LABEL io.envsmith.plan-digest="sha256:900a012a0f66da0efc5bb3e3153d6b3401e14d04379c277ea488bdd794119ff4"
+LABEL io.envsmith.plan-digest="sha256:0846a9b077e1bc71744b5590c542331674218cf47b90906ce4f68095e2c0e8c1"
 LABEL io.envsmith.torch="2.6.0"
 LABEL io.envsmith.wheel="2.6.0+cu124"
 LABEL io.envsmith.wheel-cuda="12.4"

@@ -57,7 +57,7 @@ RUN --network=none \
     python -W ignore /run/envsmith/verify.py /run/envsmith/expect.json
 
 # block: labels
-LABEL io.envsmith.plan-digest="sha256:23f6d5390a6f3cd1631a32f53ad40015b7b21ab54fc6e19e4d840b5916c6e570"
+LABEL io.envsmith.plan-digest="sha256:9283e8c094d5b9f1a4806415048a51e8f467b35c74b9f7871d73b113a7dbc023"
 LABEL io.envsmith.torch="2.6.0"
 LABEL io.envsmith.wheel="2.6.0+cu124"
 LABEL io.envsmith.wheel-cuda="12.4"

@@ -60,7 +60,7 @@ RUN --network=none \
     python -W ignore /run/envsmith/verify.py /run/envsmith/expect.json
 
 # block: labels
-LABEL io.envsmith.plan-digest="sha256:5be2cfdfc808ab0921ef1d7848604cac002ff31d51c5e28d6d4149b8edd48d2a"
+LABEL io.envsmith.plan-digest="sha256:b9fd943f790f58a89b27500b70066f200dd996f508c11cae61d51bea816444ea"
 LABEL io.envsmith.torch="2.6.0"
 LABEL io.envsmith.wheel="2.6.0+cu124"
 LABEL io.envsmith.wheel-cuda="12.4"

@@ -67,4 +67,4 @@ LABEL io.envsmith.hostile-6="back\\slash \\\$HOME \\\\ in the middle"
 LABEL io.envsmith.hostile-7="	tabreturn[31mred 漢字 🔥"
 LABEL io.envsmith.hostile-8="<<EOF"
 LABEL io.envsmith.hostile-9=""
-LABEL io.envsmith.plan-digest="sha256:9592bb2bced702beccd53c415b5e3cfa543ddc8cee843cb1d7a1e71f43054a9e"
+LABEL io.envsmith.plan-digest="sha256:a26fa4b03e3d8fd2af9fff160e7f030321a6962f1183ac9ddc665bc1652e1842"

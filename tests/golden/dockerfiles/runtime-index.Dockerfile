@@ -57,7 +57,7 @@ RUN --network=none \
     python -W ignore /run/envsmith/verify.py /run/envsmith/expect.json
 
 # block: labels
-LABEL io.envsmith.plan-digest="sha256:355ce5a6e9edcd1169d8b144fe47946ae146d5aa10f71ca9b28eec7133d74601"
+LABEL io.envsmith.plan-digest="sha256:58f1f848495a3f78edbc47475f69bc089bd199988a1a92e0d6ffddbc767f3a1e"
 LABEL io.envsmith.torch="2.6.0"
 LABEL io.envsmith.wheel="2.6.0+cu124"
 LABEL io.envsmith.wheel-cuda="12.4"

@@ -57,7 +57,7 @@ RUN --network=none \
     python -W ignore /run/envsmith/verify.py /run/envsmith/expect.json
 
 # block: labels
-LABEL io.envsmith.plan-digest="sha256:ea7cde7d04340951c1f975be6648dae1ca159555cec4bb67ae0e40b7e201be67"
+LABEL io.envsmith.plan-digest="sha256:d42b1b9eb2d02604ed7b54022dd2e13e4fad337392305fe64e46d4902f194dc4"
 LABEL io.envsmith.torch="2.6.0"
 LABEL io.envsmith.wheel="2.6.0+cu124"
 LABEL io.envsmith.wheel-cuda="12.4"

@@ -65,7 +65,7 @@ RUN --network=none \
     python -W ignore /run/envsmith/verify.py /run/envsmith/expect.json
 
 # block: labels
-LABEL io.envsmith.plan-digest="sha256:352802a12881b018f6c132d1e1525f77017ff85347acab5815a1df7e05c8c657"
+LABEL io.envsmith.plan-digest="sha256:7bd39cc04a95748ccd5b4c365b4882efcd576822ac9c0d203b06ca903c62e8f0"
 LABEL io.envsmith.torch="2.6.0"
 LABEL io.envsmith.wheel="2.6.0+cu124"
 LABEL io.envsmith.wheel-cuda="12.4"

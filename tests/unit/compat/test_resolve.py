@@ -461,6 +461,24 @@ def test_a_substitution_never_denies_a_build_that_exists() -> None:
     assert plan.substitutions[0].reason.startswith("2.9.1+cu129 is not among the builds that upstream stands by; ")
 
 
+@pytest.mark.parametrize(
+    ("gpus", "last"), [(("V100",), 580), (("RTX 5090", "V100"), 580), (("Tesla K80", "V100"), 470), (("H100",), None)]
+)
+def test_the_last_driver_branch_of_an_old_gpu_is_told(gpus: tuple[str, ...], last: int | None) -> None:
+    floor = planned(gpus=gpus).driver_floor
+    assert floor is not None
+    assert floor.last_branch == last
+
+
+def test_gpus_that_no_driver_serves_together_are_refused() -> None:
+    refusal = refused(gpus=("Tesla K80", "H100"))
+    assert [conflict.subject for conflict in refusal.conflicts] == ["--gpu", "--gpu"]
+    told = {conflict.wanted: conflict.reason for conflict in refusal.conflicts}
+    assert told["Tesla K80"].endswith("; 470 is the last driver branch that supports it")
+    assert told["H100"].endswith("; drivers know that family from CUDA 11.8 on")
+    assert planned(gpus=("Tesla K80", "A100")).driver_floor is not None
+
+
 def test_cudnn_asked_for() -> None:
     assert planned(cudnn="9.5").cudnn == "9.5.1.17"
     refusal = refused(torch="2.6", cudnn="8.9")
