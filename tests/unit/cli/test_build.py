@@ -206,8 +206,11 @@ def test_bad_input_is_one_clear_error_and_builds_nothing(tmp_path: Path, argumen
     done = build(*arguments, cwd=tmp_path)
     assert done.returncode == 2, done.stderr
     assert said in done.stderr
-    assert "s3cret" not in done.stderr
-    assert done.stdout == ""
+    assert "s3cret" not in done.stderr + done.stdout
+    if "json" in arguments:
+        assert said in json.loads(done.stdout)["message"]
+    else:
+        assert done.stdout == ""
     assert Engine.asked == []
     assert list(tmp_path.iterdir()) == []
 

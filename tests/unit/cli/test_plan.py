@@ -66,7 +66,7 @@ def test_the_plan_as_json(capsys: pytest.CaptureFixture[str]) -> None:
         "matrix_digest",
     }  # fmt: skip
     assert named <= set(document)
-    assert set(document["driver_floor"]) == {"version", "how", "native"}
+    assert set(document["driver_floor"]) == {"version", "how", "native", "last_branch"}
 
 
 def test_a_refusal_as_text(capsys: pytest.CaptureFixture[str]) -> None:
