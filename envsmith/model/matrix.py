@@ -120,6 +120,7 @@ class GpuProduct:
     """One GPU product. Rates are dense peaks (no sparsity) in TFLOP/s; bandwidths in GB/s (10^9 bytes).
 
     forward_compat: True for data-centre GPUs and Jetson, False for GeForce, None where unknown.
+    platforms: of the machines that it sits in: GB200, DGX Spark and Jetson are one with an arm64 CPU.
     aliases: names as NVML prints them. nvlink_gb_s: total of one GPU, both directions.
     """
 
@@ -131,6 +132,7 @@ class GpuProduct:
     datacenter: bool | None
     forward_compat: bool | None
     last_driver_branch: int | None
+    platforms: tuple[str, ...]
     memory_gb: float | None
     memory_bandwidth_gb_s: float | None
     fp32_tflops: float | None
@@ -278,3 +280,7 @@ class Matrix:
     def __hash__(self) -> int:
         """Cheap, so that look-ups over a matrix can be remembered by it."""
         return hash(self.digest)
+
+    def __repr__(self) -> str:
+        """Short: a traceback or a failed test that shows a matrix would print a megabyte."""
+        return f"Matrix({self.digest!r})"
