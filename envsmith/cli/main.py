@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import sys
@@ -12,7 +13,7 @@ from itertools import pairwise
 import click
 
 from envsmith import __version__
-from envsmith.errors import BuildFailedError, EnvsmithError
+from envsmith.errors import BuildFailedError, EnvsmithError, UsageError
 
 EXIT_BUG = 70
 EXIT_INTERRUPT = 130
@@ -61,12 +62,30 @@ def _report_error(error: EnvsmithError) -> None:
         click.echo(printable(line), err=True)
 
 
+def _report_bug(bug: Exception, words: Sequence[str]) -> int:
+    """Tell of an exception that is no error of envsmith's own kind, or of click's; return the exit status."""
+    from envsmith.cli.bug import describe_exception
+
+    message, status = describe_exception(bug)
+    click.echo(message, err=True)
+    if _wants_json(words):
+        words_alone = bug.format_message() if isinstance(bug, click.ClickException) else message
+        _document_error(words_alone, "", status)
+    return status
+
+
+def _give_up_stdout() -> None:
+    """Let stdout lead nowhere: Python would try once more to write what is left when it exits."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
 def run(arguments: Sequence[str] | None = None) -> int:
     """Run one command line and return its exit status; never lets an exception out."""
     words = list(sys.argv[1:] if arguments is None else arguments)
     try:
         with app.make_context("envsmith", list(words)) as context:
             result = app.invoke(context)
+        sys.stdout.flush()  # at exit it would be too late to say that it failed
     except EnvsmithError as error:
         _report_error(error)
         if _wants_json(words):
@@ -81,18 +100,18 @@ def run(arguments: Sequence[str] | None = None) -> int:
         click.echo("\nenvsmith: interrupted", err=True)  # a terminal has just shown ^C
         return EXIT_INTERRUPT
     except BrokenPipeError:
-        # the reader (head, less) has gone: that is no failure, but Python must not flush into it at exit
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _give_up_stdout()  # the reader (head, less) has gone: that is no failure
         return 0
+    except OSError as error:
+        if error.errno != errno.ENOSPC:
+            return _report_bug(error, words)
+        if error.filename is None:
+            _give_up_stdout()
+        full = UsageError(f"a disk is full: {error}", "see df, also for TMPDIR")
+        _report_error(full)
+        return full.exit_status
     except Exception as bug:  # noqa: BLE001 - the boundary
-        from envsmith.cli.bug import describe_exception
-
-        message, status = describe_exception(bug)
-        click.echo(message, err=True)
-        if _wants_json(words):
-            words_alone = bug.format_message() if isinstance(bug, click.ClickException) else message
-            _document_error(words_alone, "", status)
-        return status
+        return _report_bug(bug, words)
     return result if isinstance(result, int) else 0
 
 

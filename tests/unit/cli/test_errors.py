@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 
-from tests.unit.cli.command import envsmith
+from tests.unit.cli.command import ROOT, envsmith
 
 CASES = {
     "a value": ("plan", "--torch", "abc"),
@@ -26,3 +29,23 @@ def test_json_is_one_document_even_for_an_error(arguments: tuple[str, ...]) -> N
     assert document["message"] in done.stderr
     assert json.loads(envsmith(*arguments, "--format=json").stdout) == document
     assert envsmith(*arguments).stdout == ""
+
+
+@pytest.mark.parametrize(
+    "arguments", [("--version",), ("plan", "--torch", "2.6"), ("plan", "--torch", "2.6", "--format", "json")]
+)
+def test_a_full_disk_under_stdout_is_no_bug(arguments: tuple[str, ...]) -> None:
+    code = "import sys; from envsmith.cli.main import entry; entry()"
+    with Path("/dev/full").open("wb") as full:
+        done = subprocess.run(
+            [sys.executable, "-c", code, *arguments],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+            cwd=ROOT,
+        )
+    assert done.returncode == 2
+    assert done.stderr == (
+        "envsmith: error: a disk is full: [Errno 28] No space left on device\n  hint: see df, also for TMPDIR\n"
+    )
