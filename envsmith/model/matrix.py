@@ -258,9 +258,12 @@ class KnownBad:
     confidence: str
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Matrix:
-    """All rows. digest: "sha256:..." over the canonical JSON of every file."""
+    """All rows. digest: "sha256:..." over the canonical JSON of every file.
+
+    Each is equal to itself only, so that look-ups can be remembered by matrix without comparing thousands of rows.
+    """
 
     torch_builds: tuple[TorchBuild, ...]
     toolkits: tuple[Toolkit, ...]
@@ -276,10 +279,6 @@ class Matrix:
     host_compilers: tuple[HostCompiler, ...]
     known_bad: tuple[KnownBad, ...]
     digest: str
-
-    def __hash__(self) -> int:
-        """Cheap, so that look-ups over a matrix can be remembered by it."""
-        return hash(self.digest)
 
     def __repr__(self) -> str:
         """Short: a traceback or a failed test that shows a matrix would print a megabyte."""
