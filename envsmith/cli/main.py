@@ -52,13 +52,18 @@ def _document_error(message: str, hint: str, exit_status: int) -> None:
 
 
 def _report_error(error: EnvsmithError) -> None:
-    """Tell an error on stderr. It may quote what a file, an engine or a container said, so that is made harmless."""
+    for line in error.log_tail if isinstance(error, BuildFailedError) else ():
+        _tell(f"  | {line}")
+    _tell(f"envsmith: error: {error.message}")
+    if error.hint:
+        _tell(f"  hint: {error.hint}")
+
+
+def _tell(text: str) -> None:
+    """Write to stderr. It may quote what a file, an engine or a container said, so that is made harmless."""
     from envsmith.engine.text import printable
 
-    lines = [f"  | {line}" for line in error.log_tail] if isinstance(error, BuildFailedError) else []
-    lines += f"envsmith: error: {error.message}".split("\n")
-    lines += f"  hint: {error.hint}".split("\n") if error.hint else []
-    for line in lines:
+    for line in text.split("\n"):
         click.echo(printable(line), err=True)
 
 
@@ -67,7 +72,7 @@ def _report_bug(bug: Exception, words: Sequence[str]) -> int:
     from envsmith.cli.bug import describe_exception
 
     message, status = describe_exception(bug)
-    click.echo(message, err=True)
+    _tell(message)
     if _wants_json(words):
         words_alone = bug.format_message() if isinstance(bug, click.ClickException) else message
         _document_error(words_alone, "", status)

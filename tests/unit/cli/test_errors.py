@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from envsmith.cli.main import run
 from tests.unit.cli.command import ROOT, envsmith
 
 CASES = {
@@ -49,3 +50,14 @@ def test_a_full_disk_under_stdout_is_no_bug(arguments: tuple[str, ...]) -> None:
     assert done.stderr == (
         "envsmith: error: a disk is full: [Errno 28] No space left on device\n  hint: see df, also for TMPDIR\n"
     )
+
+
+def test_a_bug_report_moves_no_cursor(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    def broken(*_: object) -> None:
+        raise RuntimeError("\x1b[2Jred\x9b\n\x07line")
+
+    monkeypatch.setattr("envsmith.portable.write_bundle", broken)
+    assert run(["portable", "x"]) == 70
+    told = capsys.readouterr().err
+    assert "envsmith: a bug of envsmith (RuntimeError: red\nline)" in told
+    assert not set(told) & set("\x1b\x9b\x07")
