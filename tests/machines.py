@@ -84,6 +84,7 @@ def product(name: str, capability: str, *, forward_compat: bool) -> GpuProduct:
         datacenter=forward_compat,
         forward_compat=forward_compat,
         last_driver_branch=None,
+        platforms=("linux/amd64", "linux/arm64"),
         memory_gb=None,
         memory_bandwidth_gb_s=None,
         fp32_tflops=None,

@@ -12,7 +12,7 @@ from functools import lru_cache
 
 from packaging.version import Version
 
-from envsmith.compat import coverage, drivers
+from envsmith.compat import coverage, drivers, gpus
 from envsmith.model import fit, versions
 from envsmith.model.matrix import BaseImage, ForwardCompat, Matrix, OperatingSystem, TorchBuild
 from envsmith.model.request import BuildRequest
@@ -141,6 +141,11 @@ def has_code_for_gpus(build: TorchBuild, request: BuildRequest, matrix: Matrix) 
     return all(coverage.code(build, gpu, matrix) is not None for gpu in request.gpus)
 
 
+def sits_beside_gpus(build: TorchBuild, request: BuildRequest, matrix: Matrix) -> bool:
+    """--gpu: some GPUs are one with an arm64 CPU."""
+    return all(build.platform in gpus.platforms(matrix, gpu) for gpu in request.gpus)
+
+
 def driver_knows_gpus(_build: TorchBuild, request: BuildRequest, matrix: Matrix) -> bool:
     """--driver with --gpu: a GPU too new or too old for the driver stays so whatever the build.
 
@@ -161,6 +166,7 @@ BUILD_TESTS: tuple[Callable[[TorchBuild, BuildRequest, Matrix], bool], ...] = (
     has_the_python,
     has_companions,
     has_code_for_gpus,
+    sits_beside_gpus,
     driver_knows_gpus,
 )
 

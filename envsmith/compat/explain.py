@@ -104,6 +104,9 @@ def _about_devel(request: BuildRequest, matrix: Matrix) -> str:
 def _about_gpu(gpu: GpuWish, others: Sequence[Candidate], request: BuildRequest, matrix: Matrix) -> str:
     product = "" if gpu.product is None else f"{gpu.name} has "
     capability = f"{product}compute capability {gpu.compute_capability}"
+    platforms = gpus.platforms(matrix, gpu)
+    if others and not any(candidate.build.platform in platforms for candidate in others):
+        return f"{capability}, and is in {_words(platforms)} machines only"
     last = gpus.last_driver_branch(matrix, gpu)
     driver = drivers.read_driver(matrix, request.driver) if request.driver else None
     if driver is not None and coverage.too_new_a_driver(gpu, driver, matrix):

@@ -8,7 +8,7 @@ from functools import lru_cache
 from envsmith.errors import UsageError
 from envsmith.model import fit, versions
 from envsmith.model.matrix import ComputeCapability, GpuProduct, Matrix
-from envsmith.model.request import GpuWish
+from envsmith.model.request import PLATFORMS, GpuWish
 
 _CAPABILITY = re.compile(r"(?:sm_?|compute_)?(\d{1,2})\.?(\d)[af]?", re.IGNORECASE | re.ASCII)
 _NOISE = re.compile(r"\b(nvidia|geforce|tesla|quadro|graphics|gpu)\b")
@@ -46,6 +46,13 @@ def last_driver_branch(matrix: Matrix, gpu: GpuWish) -> int | None:
 
 
 @lru_cache(maxsize=512)
+def platforms(matrix: Matrix, gpu: GpuWish) -> frozenset[str]:
+    """The platforms of machines that have the GPU; of a bare capability, of any product with it. All, if not known."""
+    rows = [row for row in matrix.gpus if row.compute_capability == gpu.compute_capability]
+    found = [row for row in rows if gpu.product in (None, row.product)]
+    return frozenset(platform for row in found for platform in row.platforms) or frozenset(PLATFORMS)
+
+
 def first_cuda_of_family(matrix: Matrix, compute_capability: str) -> str | None:
     """The first CUDA that compiles for any GPU of the same major capability; None = not in the matrix.
 

@@ -273,6 +273,9 @@ def _gpus(plan: Plan, request: BuildRequest, row: Row) -> dict[str, bool]:
     for gpu, coverage in zip(request.gpus, plan.coverage, strict=True):
         has = code(gpu.compute_capability, row["compute_capabilities"] or [], row["ptx"] or [])
         found[f"no code for {gpu.name}"] = has is not None
+        products = [r for r in TABLES["gpus"] if r["compute_capability"] == gpu.compute_capability]
+        named = [r for r in products if gpu.product in (None, r["product"])]
+        found[f"{gpu.name} is in no such machine"] = not named or any(plan.platform in r["platforms"] for r in named)
         found[f"wrong kind of code for {gpu.name}"] = coverage.how == has
         for cudnn in TABLES["cudnn_archs"]:
             key = (cudnn["cudnn"], cudnn["cuda_major"], cudnn["platform"])

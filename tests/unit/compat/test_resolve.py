@@ -479,6 +479,16 @@ def test_gpus_that_no_driver_serves_together_are_refused() -> None:
     assert planned(gpus=("Tesla K80", "A100")).driver_floor is not None
 
 
+@pytest.mark.parametrize("gpu", ["GB200", "GH200", "GB10", "DGX Spark", "Jetson AGX Orin", "12.1", "8.7", "11.0"])
+def test_a_gpu_that_is_one_with_an_arm64_cpu_gets_no_image_for_another(gpu: str) -> None:
+    refusal = refused(gpus=(gpu,))
+    assert subjects(refusal) == {"--gpu", "--platform"}
+    assert reason(refusal, "--gpu").endswith(", and is in linux/arm64 machines only")
+    assert any(command.endswith("--platform linux/arm64") for command in commands(refusal))
+    assert planned(gpus=(gpu,), platform="linux/arm64").platform == "linux/arm64"
+    assert planned(gpus=("B200", "10.3")).platform == "linux/amd64"
+
+
 def test_cudnn_asked_for() -> None:
     assert planned(cudnn="9.5").cudnn == "9.5.1.17"
     refusal = refused(torch="2.6", cudnn="8.9")
