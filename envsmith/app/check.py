@@ -114,6 +114,8 @@ def check_host(python: str | None, options: CheckOptions, on_event: Callable[[Ch
         try:
             status = stream(command, reader.feed, b"", os.environ, stderr=errors)
         except OSError as error:
+            if error.filename is None:  # not of the start: a listener's stderr has gone, or a disk is full
+                raise
             raise UsageError(
                 f"{chosen} cannot be run: {error.strerror}", "name an interpreter with --python"
             ) from error

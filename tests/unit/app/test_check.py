@@ -91,6 +91,15 @@ def test_a_part_of_the_checks_certifies_nothing(bundle):
     assert exit_status(run, require_gpu=True) == 0
 
 
+def test_an_error_of_the_listener_is_not_told_of_the_interpreter(bundle):
+    def closed(_: object) -> None:
+        raise BrokenPipeError(32, "Broken pipe")
+
+    bundle(printing(stream(ON_GPU)))
+    with pytest.raises(BrokenPipeError):
+        run_host(on_event=closed)
+
+
 def test_facts_only_take_the_snapshot_and_need_no_report(bundle):
     bundle(printing(line("snapshot", machine()) + "\n"))
     run = run_host(CheckOptions(facts_only=True))
