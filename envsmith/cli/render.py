@@ -54,10 +54,12 @@ def _write(context: RenderedContext, folder: Path) -> None:
 
 
 def _build_command(plan: Plan, folder: Path) -> str:
-    """The command that builds a written context without envsmith."""
+    """The command that builds a written context without envsmith. The uv here serves this machine's platform only."""
     from envsmith.app.build import default_tag
     from envsmith.engine.uv_folder import own_uv
     from envsmith.quoting import shell_command
 
-    argv = ["docker", "buildx", "build", "--load", "--platform", plan.platform, f"--build-context=uv={own_uv().parent}"]
+    native = plan.platform == options.native_platform()
+    uv = own_uv().parent if native else f"FOLDER_OF_UV_FOR_{plan.platform.replace('/', '_').upper()}"
+    argv = ["docker", "buildx", "build", "--load", "--platform", plan.platform, f"--build-context=uv={uv}"]
     return shell_command([*argv, f"--tag={default_tag(plan)}", str(folder)])

@@ -38,6 +38,15 @@ def test_a_written_context_is_complete_and_the_command_to_build_it_is_told(tmp_p
     assert (Path(uv.partition("uv=")[2]) / "uv").is_file()
 
 
+def test_the_command_for_another_platform_does_not_name_the_uv_of_this_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("platform.machine", lambda: "aarch64")
+    said = envsmith(*EXAMPLE, "--platform", "linux/amd64", "--output", tmp_path / "context")
+    assert said.returncode == 0
+    assert "--build-context=uv=FOLDER_OF_UV_FOR_LINUX_AMD64" in shlex.split(said.stderr.splitlines()[-1])
+
+
 def test_a_folder_with_something_in_it_is_left_alone(tmp_path: Path) -> None:
     (tmp_path / "mine").write_text("x", encoding="utf-8")
     said = envsmith(*EXAMPLE, "--output", tmp_path)
