@@ -154,9 +154,24 @@ def verify(data: bytes, what: str, image_digest: str | None = None) -> Certifica
         certificate = msgspec.convert(renamed, Certificate)
     except msgspec.ValidationError as error:
         raise UsageError(f"{what} is not a usable certificate: {error}") from error
+    _require_borne_out(certificate.predicate, statement["predicate"].get("plan"), what)
     if image_digest is not None:
         _require_subject(certificate, what, image_digest)
     return certificate
+
+
+def _require_borne_out(predicate: Predicate, plan: Any, what: str) -> None:
+    """Raise EditedError where the parts contradict each other, which no certificate that was issued does.
+
+    plan: as it stands there, with fields that only a newer envsmith knows.
+    """
+    statuses = {check.status for check in predicate.checks}
+    on_gpu = {check.status for check in predicate.checks if check.needs_gpu}
+    good = statuses <= {PASS, SKIP} and on_gpu == {PASS} and predicate.proved_compute_capabilities
+    if predicate.verdict == CERTIFIED and not good:
+        raise EditedError(f"{what} says {CERTIFIED!r}, and its own checks do not bear that out")
+    if plan is not None and digest(plan) != predicate.plan_digest:
+        raise EditedError(f"{what} holds another plan than the one whose digest it states")
 
 
 def _require_subject(certificate: Certificate, what: str, image_digest: str) -> None:

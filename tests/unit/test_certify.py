@@ -12,10 +12,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from envsmith import certify
+from envsmith.compat.load import load_matrix
+from envsmith.compat.resolve import resolve
 from envsmith.doctor.run import diagnose
 from envsmith.errors import EnvsmithError, UsageError, ValidationFailedError
 from envsmith.model.certificate import CERTIFIED, FAILED, NOT_ON_GPU, PREDICATE_TYPE, STATEMENT_TYPE, Certificate
 from envsmith.model.check_run import CheckRun
+from envsmith.model.request import BuildRequest
 from envsmith.wire.encode import canonical_json
 from envsmith.wire.facts import Gap, TorchRuntimeFacts
 from envsmith.wire.results import STATUSES, CheckResult, Metric, ValidationReport
@@ -178,9 +181,9 @@ def test_a_host_certificate_is_no_image_certificate():
         certify.verify(data_of(host), "c", digest)
 
 
-def edit(path: str, value: object) -> bytes:
+def edit(path: str, value: object, data: bytes | None = None) -> bytes:
     """The certificate with one value changed; path: "predicate.verdict"."""
-    statement = json.loads(data_of(issued()))
+    statement = json.loads(data or data_of(issued()))
     *folders, name = path.split(".")
     place = statement
     for folder in folders:
@@ -281,3 +284,23 @@ def test_however_deeply_it_is_nested_it_is_refused_with_one_clear_error():
     for depth in range(100, 1100):
         with pytest.raises((UsageError, certify.EditedError)):
             certify.verify((start + "[" * depth + "]" * depth + "}}").encode(), "deep.json")
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "reason"),
+    [
+        ("predicate.checks.1.status", "skip", "own checks do not bear that out"),
+        ("predicate.checks.0.status", "excellent", "own checks do not bear that out"),
+        ("predicate.checks", [], "own checks do not bear that out"),
+        ("predicate.proved_compute_capabilities", [], "own checks do not bear that out"),
+        ("predicate.plan.torch", "2.7.1", "another plan than the one whose digest it states"),
+    ],
+)
+def test_parts_that_contradict_each_other_are_refused_whatever_the_digest_says(path, value, reason):
+    plan = resolve(BuildRequest(torch="2.6", cuda="12.1"), load_matrix())
+    data = data_of(certify.issue(run(report(*GOOD)), plan=plan, issued_at=NOW))
+    assert certify.verify(data, "c").predicate.plan == plan
+    statement = json.loads(edit(path, value, data))
+    statement["predicate"]["statement_digest"] = certify._statement_digest(statement)
+    with pytest.raises(certify.EditedError, match=reason):
+        certify.verify(json.dumps(statement).encode(), "c")
