@@ -27,15 +27,16 @@ def printable(line: str, secrets: Iterable[str] = ()) -> str:
 
 
 def secrets_in(url: str) -> tuple[str, ...]:
-    """What must never be shown of a URL: the password (or a lone user name, which is a token), raw and decoded.
+    """What must never be shown of a URL: the password, raw and decoded; or a user name without one, which is a token.
 
+    Some indexes write the latter as "https://TOKEN:@host".
     Longest first, so that replacing one never leaves a piece of another. A URL without credentials has none.
     """
     try:
         parts = urlsplit(url)
     except ValueError:
         return (url,)
-    raw = parts.password if parts.password is not None else parts.username
+    raw = parts.password or parts.username
     if not raw:
         return ()
     return tuple(sorted({raw, unquote(raw)}, key=len, reverse=True))

@@ -44,7 +44,7 @@ def test_a_long_line_is_cut() -> None:
         ("https://user:p%40ss@host/simple", {"p%40ss", "p@ss"}),
         ("https://token@host/simple", {"token"}),
         ("https://host/simple", set()),
-        ("https://user:@host/simple", set()),
+        ("https://token:@host/simple", {"token"}),
     ],
 )
 def test_what_is_secret_in_a_url(url: str, secrets: set[str]) -> None:
