@@ -9,6 +9,8 @@ import click
 
 from envsmith import __version__
 
+EXIT_BUG = 70
+
 
 def describe_exception(error: Exception) -> tuple[str, int]:
     """Return (text for stderr, exit status): click's usage errors are 2, anything else is a bug of ours, 70."""
@@ -18,4 +20,7 @@ def describe_exception(error: Exception) -> tuple[str, int]:
         return f"envsmith: error: {error.format_message()}\n  hint: {command} --help", 2
     frames = "".join(traceback.format_exception(error))
     report = f"envsmith {__version__}, Python {platform.python_version()}, {platform.platform()}\n{frames}"
-    return f"envsmith: a bug of envsmith ({type(error).__name__}: {error}). Please report this text:\n\n{report}", 70
+    return (
+        f"envsmith: a bug of envsmith ({type(error).__name__}: {error}). Please report this text:\n\n{report}",
+        EXIT_BUG,
+    )

@@ -15,7 +15,6 @@ import click
 from envsmith import __version__
 from envsmith.errors import BuildFailedError, EnvsmithError, UsageError
 
-EXIT_BUG = 70
 EXIT_INTERRUPT = 130
 
 COMMANDS = ("plan", "render", "build", "check", "certificate", "portable")
