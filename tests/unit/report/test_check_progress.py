@@ -9,7 +9,9 @@ from envsmith.report.check_progress import CheckProgress
 from envsmith.wire.results import CheckResult
 
 
-def test_on_a_terminal_titles_are_no_markup(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_on_a_terminal_titles_are_no_markup(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     monkeypatch.setenv("FORCE_COLOR", "1")
     monkeypatch.setenv("TERM", "xterm")
     with CheckProgress("image [/x]") as progress:
