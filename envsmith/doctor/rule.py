@@ -96,7 +96,9 @@ def _needs(rule_id: str, body: Body) -> tuple[Need, ...]:
         if parameter.name not in _FACTS | {MATRIX, SITE}:
             raise TypeError(f"{rule_id} asks for {parameter.name!r}, which is no fact of a snapshot")
         hint = hints.get(parameter.name)
-        accepts_none = isinstance(hint, types.UnionType) and type(None) in typing.get_args(hint)
+        # typing.Union as well: Python 3.10 makes one of an annotation whose default is None
+        is_union = typing.get_origin(hint) in (types.UnionType, typing.Union)
+        accepts_none = is_union and type(None) in typing.get_args(hint)
         optional = parameter.default is not inspect.Parameter.empty
         needs.append(Need(parameter.name, accepts_none, optional))
     return tuple(needs)
