@@ -6,6 +6,8 @@ from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, replace
 from itertools import combinations
 
+from packaging.version import Version
+
 from envsmith.compat import candidates as pool
 from envsmith.compat import nearest
 from envsmith.compat import wishes as w
@@ -60,14 +62,18 @@ def neighbours(request: BuildRequest, chosen: Candidate, matrix: Matrix) -> tupl
 
 
 def _newer_by_forward(request: BuildRequest, chosen: Candidate, matrix: Matrix) -> Iterator[_Change]:
-    """A newer torch that the driver runs by forward compatibility only."""
+    """A newer torch, or the same one on a newer CUDA, that the driver runs by forward compatibility only."""
     newest = next((other for other in solve(request, matrix) if other.how == fit.FORWARD), None)
-    if newest is None or versions.parse(newest.build.torch) <= versions.parse(chosen.build.torch):
+    if newest is None or _age(newest) <= _age(chosen):
         return
     text = f"torch {newest.build.torch} on CUDA {newest.build.wheel_cuda}, by forward compatibility"
     if not request.gpus:
         text += ", which is for data-centre GPUs only"
     yield _Change(text, _adopt(request, (w.TORCH, w.CUDA), newest, matrix), (0, 0))
+
+
+def _age(candidate: Candidate) -> tuple[Version, Version]:
+    return versions.parse(candidate.build.torch), versions.parse(candidate.build.wheel_cuda or "0")
 
 
 def _other_cudas(request: BuildRequest, chosen: Candidate, matrix: Matrix) -> Iterator[_Change]:

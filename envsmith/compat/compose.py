@@ -77,9 +77,9 @@ def floor_of(chosen: Candidate, wished: Sequence[GpuWish], matrix: Matrix) -> Dr
 
 
 def first_driver_for(wished: Iterable[GpuWish], matrix: Matrix) -> str | None:
-    """The lowest driver that knows the families of all these GPUs; None without GPUs, or not known."""
-    families = (gpus.first_cuda_of_family(matrix, gpu.compute_capability) for gpu in wished)
-    firsts = (fit.native_floor(matrix, cuda) for cuda in families if cuda is not None)
+    """The lowest driver that knows all these GPUs; None without GPUs, or not known."""
+    cudas = (gpus.first_cuda(matrix, gpu.compute_capability) for gpu in wished)
+    firsts = (fit.native_floor(matrix, cuda) for cuda in cudas if cuda is not None)
     return max((first for first in firsts if first is not None), key=versions.parse, default=None)
 
 

@@ -81,10 +81,10 @@ def _cudnn_version(row: CudnnArch) -> Version:
 
 
 def have_a_driver(gpus: Sequence[GpuWish], matrix: Matrix) -> bool:
-    """Whether some driver knows all the GPUs: the newest family came before the oldest GPU was dropped."""
+    """Whether some driver knows all the GPUs: the newest GPU came before the oldest was dropped."""
     lasts = [last for gpu in gpus if (last := gpu_table.last_driver_branch(matrix, gpu)) is not None]
-    families = [gpu_table.first_cuda_of_family(matrix, gpu.compute_capability) for gpu in gpus]
-    firsts = [first for cuda in families if cuda is not None and (first := fit.native_floor(matrix, cuda)) is not None]
+    cudas = [gpu_table.first_cuda(matrix, gpu.compute_capability) for gpu in gpus]
+    firsts = [first for cuda in cudas if cuda is not None and (first := fit.native_floor(matrix, cuda)) is not None]
     return not lasts or all(versions.major(first) <= min(lasts) for first in firsts)
 
 
@@ -100,8 +100,8 @@ def too_new_a_driver(gpu: GpuWish, driver: Driver, matrix: Matrix) -> bool:
 
 
 def too_old_a_driver(gpu: GpuWish, driver: Driver, matrix: Matrix) -> bool:
-    """Whether the driver is older than the first CUDA for the GPU's whole family."""
-    first = gpu_table.first_cuda_of_family(matrix, gpu.compute_capability)
+    """Whether the driver is older than the first CUDA for the GPU's compute capability."""
+    first = gpu_table.first_cuda(matrix, gpu.compute_capability)
     if first is None or driver.driver_cuda is None:
         return False
     return versions.parse(driver.driver_cuda) < versions.parse(first)

@@ -112,14 +112,14 @@ def _about_gpu(gpu: GpuWish, others: Sequence[Candidate], request: BuildRequest,
     if driver is not None and coverage.too_new_a_driver(gpu, driver, matrix):
         return f"{capability}; {last} is the last driver branch that supports it"
     if driver is None and not coverage.have_a_driver(request.gpus, matrix):
-        first = gpus.first_cuda_of_family(matrix, gpu.compute_capability)
-        known = f"drivers know that family from CUDA {first} on"
+        first = gpus.first_cuda(matrix, gpu.compute_capability)
+        known = f"drivers know it from CUDA {first} on"
         return f"{capability}; {f'{last} is the last driver branch that supports it' if last is not None else known}"
     served = [candidate for candidate in others if coverage.code(candidate.build, gpu, matrix) is not None]
     if served and driver is not None:
         if coverage.too_old_a_driver(gpu, driver, matrix):
-            first = gpus.first_cuda_of_family(matrix, gpu.compute_capability)
-            return f"{capability}, a family that drivers know from CUDA {first} on"
+            first = gpus.first_cuda(matrix, gpu.compute_capability)
+            return f"{capability}, which drivers know from CUDA {first} on"
         if gpu.forward_compat is not True:
             known = "not one of them" if gpu.forward_compat is False else "not known to be one of them"
             return f"forward compatibility would do, but is for data-centre GPUs, and {gpu.name} is {known}"

@@ -53,19 +53,14 @@ def platforms(matrix: Matrix, gpu: GpuWish) -> frozenset[str]:
     return frozenset(platform for row in found for platform in row.platforms) or frozenset(PLATFORMS)
 
 
-def first_cuda_of_family(matrix: Matrix, compute_capability: str) -> str | None:
-    """The first CUDA that compiles for any GPU of the same major capability; None = not in the matrix.
+def first_cuda(matrix: Matrix, compute_capability: str) -> str | None:
+    """The first CUDA that compiles for this capability; None = not in the matrix.
 
-    A driver that offers less than that is older than the whole family, and cannot run any of it. (Inferred:
-    the matrix has no table of the first driver for each GPU.)
+    A driver that offers less than that is older than such GPUs, and does not know them. (Inferred: the matrix has
+    no table of the first driver for each GPU. RTX 40 came with CUDA 11.8 and R520, RTX 30 with 11.1 and R455.)
     """
-    major = compute_capability.partition(".")[0]
-    known = [
-        row.first_cuda
-        for row in matrix.compute_capabilities
-        if row.first_cuda is not None and row.compute_capability.partition(".")[0] == major
-    ]
-    return min(known, key=versions.parse, default=None)
+    rows = (row for row in matrix.compute_capabilities if row.compute_capability == compute_capability)
+    return next((row.first_cuda for row in rows), None)
 
 
 def _of_capability(matrix: Matrix, text: str, capability: str) -> GpuWish:

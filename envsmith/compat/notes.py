@@ -21,7 +21,7 @@ def notes(request: BuildRequest, chosen: Candidate, driver: Driver | None, matri
         *_standing(chosen),
         *_forward(request, chosen),
         *_driver(driver, chosen),
-        *(note for gpu in request.gpus for note in _gpu(gpu, chosen, driver, matrix)),
+        *(note for gpu in request.gpus for note in _gpu(gpu, chosen, matrix)),
         *_unknown(chosen),
         *_toolkit(request, chosen, matrix),
         *_python(request, chosen),
@@ -86,7 +86,7 @@ def _driver(driver: Driver | None, chosen: Candidate) -> Iterator[Note]:
         yield Note("driver-end-of-life", f"driver branch {driver.branch} reached its end of life{ended}")
 
 
-def _gpu(gpu: GpuWish, chosen: Candidate, driver: Driver | None, matrix: Matrix) -> Iterator[Note]:
+def _gpu(gpu: GpuWish, chosen: Candidate, matrix: Matrix) -> Iterator[Note]:
     build = chosen.build
     found = coverage.code(build, gpu, matrix)
     name = gpu.name
@@ -100,20 +100,6 @@ def _gpu(gpu: GpuWish, chosen: Candidate, driver: Driver | None, matrix: Matrix)
         yield Note(
             "cudnn-coverage-unknown",
             f"whether cuDNN {build.cudnn} has code for {name} ({gpu.compute_capability}) is not in the matrix",
-        )
-    yield from _first_driver(gpu, driver, matrix)
-
-
-def _first_driver(gpu: GpuWish, driver: Driver | None, matrix: Matrix) -> Iterator[Note]:
-    """The matrix knows which CUDA first compiled for a GPU, not which driver first knew it."""
-    row = next((r for r in matrix.compute_capabilities if r.compute_capability == gpu.compute_capability), None)
-    if driver is None or row is None or row.first_cuda is None or driver.driver_cuda is None:
-        return
-    if versions.parse(driver.driver_cuda) < versions.parse(row.first_cuda):
-        yield Note(
-            "first-driver-unknown",
-            f"driver {driver.text} offers CUDA {driver.driver_cuda}, and CUDA {row.first_cuda} was the first for "
-            f"{gpu.name} ({gpu.compute_capability}): whether it knows that GPU is not in the matrix",
         )
 
 

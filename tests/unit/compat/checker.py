@@ -99,12 +99,10 @@ def last_branch(gpu: GpuWish) -> int | None:
     return rows[0]["last_driver_branch"] if rows else None
 
 
-def first_cuda_of_family(gpu: GpuWish) -> tuple[int, ...] | None:
-    major = numbers(gpu.compute_capability)[0]
-    rows = [
-        r for r in TABLES["compute_capabilities"] if r["first_cuda"] and numbers(r["compute_capability"])[0] == major
-    ]
-    return min((numbers(row["first_cuda"]) for row in rows), default=None)
+def first_cuda(gpu: GpuWish) -> tuple[int, ...] | None:
+    found = {row["compute_capability"]: row["first_cuda"] for row in TABLES["compute_capabilities"]}
+    first = found.get(gpu.compute_capability)
+    return numbers(first) if first else None
 
 
 # -- NVIDIA_REQUIRE_CUDA as libnvidia-container evaluates it -----------------------------------------------------------
@@ -314,7 +312,7 @@ def _driver(plan: Plan, request: BuildRequest, row: Row) -> dict[str, bool]:
             g.forward_compat is True for g in request.gpus
         )
     for gpu in request.gpus:
-        last, first, offered = last_branch(gpu), first_cuda_of_family(gpu), branch_cuda(driver)
+        last, first, offered = last_branch(gpu), first_cuda(gpu), branch_cuda(driver)
         found[f"the driver dropped {gpu.name}"] = last is None or driver_numbers(driver)[0] <= last
         found[f"the driver is older than {gpu.name}"] = first is None or offered is None or offered >= first
     return found
@@ -322,7 +320,7 @@ def _driver(plan: Plan, request: BuildRequest, row: Row) -> dict[str, bool]:
 
 def _raised(request: BuildRequest) -> bool:
     """Whether a GPU may need a later driver than the wheel does."""
-    return any(first_cuda_of_family(gpu) is not None for gpu in request.gpus)
+    return any(first_cuda(gpu) is not None for gpu in request.gpus)
 
 
 def _best_mechanism(plan: Plan, wheel_cuda: str, driver: str) -> str:
@@ -343,7 +341,7 @@ def _cudnn_needs_ptx(plan: Plan) -> bool:
 def _container_runtime(plan: Plan, request: BuildRequest) -> dict[str, bool]:
     """NVIDIA_REQUIRE_CUDA lets exactly those drivers in that run the wheel and know the GPUs."""
     wheel = str(plan.wheel_cuda)
-    firsts = [first for gpu in request.gpus if (first := first_cuda_of_family(gpu)) is not None]
+    firsts = [first for gpu in request.gpus if (first := first_cuda(gpu)) is not None]
     minor_counts = not needs_native(plan) and not _cudnn_needs_ptx(plan)
     found = {}
     for driver in DRIVER_SAMPLES:

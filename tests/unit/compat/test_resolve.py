@@ -247,6 +247,9 @@ def test_forward_compatibility_is_offered_where_an_older_torch_runs_without() ->
     offered = planned(driver="470.256.02", gpus=["A100"]).alternatives[0]
     assert offered.change == "torch 2.14.1 on CUDA 12.6, by forward compatibility"
     assert offered.command == "envsmith build --torch 2.14.1 --cuda 12.6 --gpu A100 --driver 470.256.02"
+    pinned = planned(driver="470.256.02", gpus=["A100"], torch="2.6")
+    assert (pinned.wheel, pinned.alternatives[0].wheel_cuda) == ("2.6.0+cu118", "12.4")
+    assert pinned.alternatives[0].change == "torch 2.6.0 on CUDA 12.4, by forward compatibility"
     assert not any("forward" in a.change for a in planned(driver="470.256.02", gpus=["RTX 3090"]).alternatives)
 
 
@@ -266,14 +269,21 @@ def test_a_driver_that_dropped_the_gpu() -> None:
     assert commands(refusal) == ["envsmith build --gpu V100 --driver 580"]
 
 
-def test_a_driver_older_than_the_gpu() -> None:
-    refusal = refused(driver="535.104.05", gpus=["RTX 5090"])
+@pytest.mark.parametrize(
+    ("driver", "gpu", "first"),
+    [
+        ("535.104.05", "RTX 5090", "12.8"),
+        ("470.256.02", "RTX 4090", "11.8"),  # of RTX 30's major capability, and two years younger
+        ("570.124.06", "B300", "12.9"),
+    ],
+)
+def test_a_driver_older_than_the_gpu(driver: str, gpu: str, first: str) -> None:
+    refusal = refused(driver=driver, gpus=[gpu])
     assert subjects(refusal) == {"--driver", "--gpu"}
-    assert "12.8" in reason(refusal, "--gpu")
+    assert f"know from CUDA {first}" in reason(refusal, "--gpu")
 
 
 def test_what_the_matrix_cannot_tell_about_a_driver_is_said() -> None:
-    assert "first-driver-unknown" in codes(planned(driver="470.256.02", gpus=["RTX 4090"]))
     assert "driver-cuda-unknown" in codes(planned(driver="620.10", gpus=["H100"]))
     assert "driver-end-of-life" in codes(planned(driver="535.104.05", gpus=["H100"]))
 
@@ -475,7 +485,7 @@ def test_gpus_that_no_driver_serves_together_are_refused() -> None:
     assert [conflict.subject for conflict in refusal.conflicts] == ["--gpu", "--gpu"]
     told = {conflict.wanted: conflict.reason for conflict in refusal.conflicts}
     assert told["Tesla K80"].endswith("; 470 is the last driver branch that supports it")
-    assert told["H100"].endswith("; drivers know that family from CUDA 11.8 on")
+    assert told["H100"].endswith("; drivers know it from CUDA 11.8 on")
     assert planned(gpus=("Tesla K80", "A100")).driver_floor is not None
 
 
