@@ -83,6 +83,8 @@ def issue(
     """
     report = run.report
     snapshot_digest = digest(report.snapshot)
+    expected = run.expectation.compute_capabilities if run.expectation else None
+    predicted = plan.compute_capabilities if plan else expected or ()
     proved = report.proved_compute_capabilities if run.verdict.status == CERTIFIED else ()
     predicate = Predicate(
         verdict=run.verdict.status,
@@ -91,7 +93,7 @@ def issue(
         issued_at=(issued_at or datetime.now(timezone.utc)).strftime("%Y-%m-%dT%H:%M:%SZ"),
         seconds=report.seconds,
         plan=plan,
-        plan_digest=digest(plan) if plan else None,
+        plan_digest=digest(plan) if plan else run.plan_digest,
         context_digest=context_digest,
         matrix_digest=run.diagnosis.matrix_digest,
         bundle_digest=report.bundle_digest,
@@ -99,7 +101,8 @@ def issue(
         environment=_environment(report.snapshot),
         checks=report.results,
         findings=run.diagnosis.findings,
-        predicted_compute_capabilities=plan.compute_capabilities if plan else (),
+        predicted_compute_capabilities=predicted,
+        predicted_from="plan" if plan else run.expectation.source if run.expectation and predicted else "",
         proved_compute_capabilities=proved,
         skipped=tuple(Skipped(result.id, result.message) for result in report.results if result.status == SKIP),
         not_looked_at=tuple(describe_gap(gap) for gap in report.snapshot.gaps),

@@ -172,7 +172,12 @@ def check_image(
     if info.gpu is None and run.verdict.status == NOT_ON_GPU:
         reason = f"the engine gives containers no GPU: {info.gpu_why_none or 'it names no way to'}"
         run = replace(run, verdict=Verdict(NOT_ON_GPU, reason))
-    return replace(run, image_digest=image.digest)
+    return replace(
+        run,
+        image_digest=image.digest,
+        expectation=options.expectation,
+        plan_digest=expect.plan_digest(image.labels),
+    )
 
 
 def judge_snapshot(data: bytes, name: str) -> CheckRun:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 
-from envsmith.model.plan import Plan
+from envsmith.model.plan import PLAN_DIGEST_LABEL, Plan
 from envsmith.wire.results import Expectation
 
 _PREFIX = "io.envsmith."
+_DIGEST = re.compile(r"sha256:[a-f0-9]{64}")
 
 
 def from_plan(plan: Plan) -> Expectation:
@@ -36,3 +38,9 @@ def from_labels(labels: Mapping[str, str]) -> Expectation | None:
         compute_capabilities=tuple(capabilities.split()) if capabilities else None,
         source="labels",
     )
+
+
+def plan_digest(labels: Mapping[str, str]) -> str | None:
+    """The digest of the plan that an image's labels name; None if they name none."""
+    text = labels.get(PLAN_DIGEST_LABEL, "")
+    return text if _DIGEST.fullmatch(text) else None

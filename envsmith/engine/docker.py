@@ -20,6 +20,7 @@ from envsmith.engine.endpoint import connect, current_endpoint
 from envsmith.engine.facts import engine_info, image_store
 from envsmith.engine.faults import build_fault, connection_fault, container_fault, daemon_gone, no_buildx, no_docker
 from envsmith.engine.progress import PlainProgress, RawJsonProgress
+from envsmith.engine.reference import check_reference
 from envsmith.engine.steps import blocks_of_steps
 from envsmith.engine.uv_folder import uv_folder
 from envsmith.errors import UsageError
@@ -58,6 +59,7 @@ class DockerEngine:
         """The image by name or id. Raises UsageError when the engine has no such image."""
         from docker.errors import ImageNotFound, NullResource
 
+        check_reference(reference)
         with self._faults():
             try:
                 attributes = self._client.images.get(reference).attrs

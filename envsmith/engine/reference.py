@@ -12,7 +12,23 @@ _HOST = rf"(?:{_HOST_LABEL}(?:\.{_HOST_LABEL})*|\[[a-fA-F0-9:]+\])(?::[0-9]+)?"
 _TAG = r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}"
 _REFERENCE = re.compile(rf"(?P<name>(?:{_HOST}/)?{_COMPONENT}(?:/{_COMPONENT})*)(?::(?P<tag>{_TAG}))?")
 _HEX_ID = re.compile(r"[a-f0-9]{64}")
+_DIGEST = re.compile(r"sha256:[a-f0-9]{64}")
 _NAME_MAX = 255
+
+
+def check_reference(text: str) -> str:
+    """Return the text if it can name an image that exists: a name, with tag or digest, or an id.
+
+    Raises UsageError otherwise, before any engine is asked.
+    """
+    name, at, digest = text.partition("@")
+    named = _REFERENCE.fullmatch(name) is not None and (not at or _DIGEST.fullmatch(digest) is not None)
+    if not named and _DIGEST.fullmatch(text) is None:
+        raise UsageError(
+            f"--image {text!r} is not the name or the id of a Docker image",
+            "give [REGISTRY/]NAME[:TAG], NAME@sha256:..., or an id from docker image ls",
+        )
+    return text
 
 
 def check_tag(text: str) -> str:

@@ -61,7 +61,8 @@ class Skipped:
 
 @dataclass(frozen=True)
 class Predicate:
-    """The claim. predicted: compute capabilities that the matrix says work; proved: those that ran here.
+    """The claim. predicted: compute capabilities that the plan, or else the image's labels, promise machine code for;
+    predicted_from: "plan", "labels" or "" for neither. proved: those of the GPUs that it ran on.
 
     statement_digest: "sha256:..." over the canonical JSON of the whole statement with this field empty,
     so that an edited file shows (it is no signature).
@@ -86,6 +87,7 @@ class Predicate:
     skipped: tuple[Skipped, ...]
     not_looked_at: tuple[str, ...]
     statement_digest: str = ""
+    predicted_from: str = ""
     schema: int = 1
 
 

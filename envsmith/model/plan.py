@@ -6,6 +6,9 @@ from dataclasses import dataclass
 
 PLAN_SCHEMA = 1
 
+# The label that names the plan of an image; a plan cannot hold it among its own labels.
+PLAN_DIGEST_LABEL = "io.envsmith.plan-digest"
+
 # Names of the template blocks, in the order in which they stand in a Dockerfile. A plan takes all but:
 # "forward-compat" only with a forward_compat_package, "python" only with python_from "uv" (the OS's own Python
 # comes with "apt"), "gpu" (the NVIDIA_* variables) only for a CUDA wheel. What changes least comes first, so that a

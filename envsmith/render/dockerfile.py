@@ -11,7 +11,7 @@ import jinja2
 
 from envsmith.errors import DataError
 from envsmith.model.image import ContextFile, RenderedContext
-from envsmith.model.plan import Plan
+from envsmith.model.plan import PLAN_DIGEST_LABEL, Plan
 from envsmith.render.environment import environment
 from envsmith.render.expect import expectation
 from envsmith.wire.encode import digest
@@ -19,7 +19,6 @@ from envsmith.wire.encode import digest
 # The official home of torch builds that are not PyPI's; a plan's index paths ("/whl/cu126") are below it.
 TORCH_INDEX_HOST = "https://download.pytorch.org"
 PYPI = "pypi"
-PLAN_DIGEST_LABEL = "io.envsmith.plan-digest"
 
 
 def render(plan: Plan) -> RenderedContext:

@@ -20,7 +20,8 @@ def print_certificate(certificate: Certificate) -> None:
     _print_environment(out, predicate)
     predicted = ", ".join(predicate.predicted_compute_capabilities) or "none stated"
     proved = ", ".join(predicate.proved_compute_capabilities) or "none"
-    _row(out, "predicted", f"compute capabilities {predicted}")
+    source = f" (by the {predicate.predicted_from})" if predicate.predicted_from else ""
+    _row(out, "predicted", f"compute capabilities {predicted}{source}")
     _row(out, "proved", f"compute capabilities {proved}")
     out.blank()
     print_checks(out, predicate.checks)

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from envsmith import certify
 from envsmith.app import check
 from envsmith.app.check import CheckOptions, check_host, check_image, exit_status, judge_snapshot
 from envsmith.errors import UsageError, ValidationFailedError
@@ -182,6 +183,7 @@ def test_nothing_is_left_of_the_bundle(bundle, tmp_path, monkeypatch):
 
 INTERRUPTED = """
 import os, signal, sys, threading
+from envsmith import certify
 from envsmith.app import check
 child = "import os, sys, time\\nopen(sys.argv[-1], 'w').write(str(os.getpid()))\\ntime.sleep(60)"
 check.bundle = lambda: child.encode()
@@ -254,6 +256,23 @@ def test_an_image_is_held_against_its_own_labels(bundle):
     run_image(engine, CheckOptions(expectation=Expectation(wheel="2.7.1+cu128", source="plan")))
     arguments = engine.calls[1][2]
     assert json.loads(arguments[arguments.index("--expect") + 1])["wheel"] == "2.7.1+cu128"
+
+
+def test_what_an_image_promises_is_certified_as_predicted_by_its_labels(bundle):
+    bundle("")
+    plan_digest = "sha256:" + "c3" * 32
+    labels = {
+        "io.envsmith.wheel": "2.6.0+cu124",
+        "io.envsmith.compute-capabilities": "8.0 9.0",
+        "io.envsmith.plan-digest": plan_digest,
+    }
+    predicate = certify.issue(run_image(FakeEngine(stream(ON_GPU), labels=labels))).predicate
+    assert (predicate.predicted_compute_capabilities, predicate.predicted_from) == (("8.0", "9.0"), "labels")
+    assert (predicate.plan, predicate.plan_digest) == (None, plan_digest)
+    foreign = certify.issue(
+        run_image(FakeEngine(stream(ON_GPU), labels={"io.envsmith.plan-digest": "\x1b[31m"}))
+    ).predicate
+    assert (foreign.predicted_compute_capabilities, foreign.predicted_from, foreign.plan_digest) == ((), "", None)
 
 
 def test_an_engine_without_a_gpu_is_the_reason_and_the_container_is_not_blamed(bundle):
