@@ -80,11 +80,12 @@ def test_collecting_is_quick_and_leaves_torch_alone() -> None:
 
 
 def test_no_child_process_is_left() -> None:
-    collect("x")
     children = Path(f"/proc/self/task/{os.getpid()}/children")
     if not children.exists():
         pytest.skip("this kernel does not list children")
-    assert children.read_text(encoding="ascii").split() == []
+    before = set(children.read_text(encoding="ascii").split())  # other tests may have left some
+    collect("x")
+    assert set(children.read_text(encoding="ascii").split()) <= before
 
 
 def test_no_more_processes(monkeypatch: pytest.MonkeyPatch) -> None:
