@@ -23,7 +23,7 @@ from envsmith.doctor.catalogue import all_rules
 from envsmith.doctor.run import diagnose
 from envsmith.engine.command import stream
 from envsmith.errors import UsageError, ValidationFailedError
-from envsmith.model.certificate import FAILED, NOT_ON_GPU, Verdict
+from envsmith.model.certificate import CERTIFIED, FAILED, NOT_ON_GPU, Verdict
 from envsmith.model.check_events import CheckEvent
 from envsmith.model.check_run import CheckRun
 from envsmith.model.decode import decode
@@ -32,7 +32,7 @@ from envsmith.model.image import BuiltImage, ContainerRun, EngineInfo
 from envsmith.portable import bundle
 from envsmith.wire.encode import to_plain
 from envsmith.wire.facts import SNAPSHOT_SCHEMA, Snapshot
-from envsmith.wire.results import PASS, Expectation, ValidationReport
+from envsmith.wire.results import Expectation, ValidationReport
 
 EXIT_FINDINGS = 1
 EXIT_FAILED = 5
@@ -192,10 +192,8 @@ def judge_snapshot(data: bytes, name: str) -> CheckRun:
 
 
 def exit_status(run: CheckRun, *, require_gpu: bool) -> int:
-    """0 good; 5 a check failed, or no GPU passed although one was required; 1 findings that are errors."""
-    on_gpu = [result.status for result in run.report.results if result.needs_gpu]
-    gpu_passed = bool(on_gpu) and all(status == PASS for status in on_gpu)
-    if run.verdict.status == FAILED or (require_gpu and not gpu_passed):
+    """0 good; 5 a check failed, or it is not certified though a GPU was required; 1 findings that are errors."""
+    if run.verdict.status == FAILED or (require_gpu and run.verdict.status != CERTIFIED):
         return EXIT_FAILED
     worst = max((finding.severity for finding in run.diagnosis.findings), default=Severity.INFO)
     return EXIT_FINDINGS if worst >= Severity.ERROR else 0

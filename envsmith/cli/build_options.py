@@ -49,7 +49,7 @@ _BUILDING = (
         help="An index that is asked first. Repeatable.",
     ),
     click.option("--no-check", is_flag=True, help="Do not check the image after it is built."),
-    click.option("--require-gpu", is_flag=True, help="Exit 5 unless GPU checks ran and passed."),
+    click.option("--require-gpu", is_flag=True, help="Exit 5 unless every GPU check ran and passed."),
     click.option("--dry-run", is_flag=True, help="Print the Dockerfile and build nothing."),
     click.option(
         "--certificate",

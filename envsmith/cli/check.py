@@ -30,9 +30,10 @@ _FILE = click.Path(path_type=Path)
 @click.option("--facts", is_flag=True, help="Only look; run no check.")
 @click.option("--only", metavar="ID", multiple=True, help=f"Run only the check with this {_IDS}")
 @click.option("--skip", metavar="ID", multiple=True, help=f"Leave out the check with this {_IDS}")
-@click.option("--require-gpu", is_flag=True, help="Exit 5 unless GPU checks ran and passed.")
+@click.option("--require-gpu", is_flag=True, help="Exit 5 unless every GPU check ran and passed.")
 @click.option("--certificate", type=_FILE, help="Write the certificate to this file.")
 @click.option("--save-snapshot", type=_FILE, help="Write what was seen to this file, as JSON.")
+@click.option("--redact", is_flag=True, help="Leave names and serial numbers out of the saved snapshot.")
 @format_option
 def check(
     python: str | None,
@@ -44,6 +45,7 @@ def check(
     require_gpu: bool,
     certificate: Path | None,
     save_snapshot: Path | None,
+    redact: bool,
     output: str,
 ) -> int:
     """Find what is wrong with a PyTorch + CUDA environment, and prove on the GPU what works.
@@ -56,6 +58,10 @@ def check(
         {"--snapshot": snapshot, "--facts": facts},
         {"--certificate": certificate, "--require-gpu": require_gpu, "--only": only, "--skip": skip},
     )
+    if redact and save_snapshot is None:
+        raise UsageError(
+            "--redact is about the file of --save-snapshot, and that is not given", "add --save-snapshot FILE"
+        )
     from envsmith.app.check import CheckOptions, exit_status
     from envsmith.files import require_writable
 
@@ -64,7 +70,7 @@ def check(
 
     options = CheckOptions(facts_only=facts, only=_ids(only), skip=_ids(skip))
     run = _judge_file(snapshot) if snapshot else _run(python, image, options)
-    run = _write(run, certificate, save_snapshot)
+    run = _write(run, certificate, save_snapshot, redact)
     _print(run, as_json)
     status = exit_status(run, require_gpu=require_gpu)
     _explain(status, run)
@@ -111,15 +117,17 @@ def _run(python: str | None, image: str | None, options: CheckOptions) -> CheckR
             return check_image(engine, image, options, progress.on_event)
 
 
-def _write(run: CheckRun, certificate: Path | None, save_snapshot: Path | None) -> CheckRun:
+def _write(run: CheckRun, certificate: Path | None, save_snapshot: Path | None, redacted: bool) -> CheckRun:
     """Write the files that were asked for; the run then knows its certificate."""
     from dataclasses import replace
 
     from envsmith import certify, files
+    from envsmith.probe.redact import redact as redact_identifiers
     from envsmith.wire.encode import canonical_json
 
     if save_snapshot is not None:
-        files.write_whole(save_snapshot, canonical_json(run.report.snapshot).encode("ascii") + b"\n")
+        snapshot = redact_identifiers(run.report.snapshot) if redacted else run.report.snapshot
+        files.write_whole(save_snapshot, canonical_json(snapshot).encode("ascii") + b"\n")
     if certificate is None:
         return run
     certify.write(certify.issue(run), certificate)

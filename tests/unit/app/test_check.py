@@ -89,7 +89,8 @@ def test_a_part_of_the_checks_certifies_nothing(bundle):
     bundle(printing(stream(ON_GPU)))
     run = run_host(CheckOptions(only=FIRST_TWO))
     assert run.verdict.status == NOT_ON_GPU
-    assert exit_status(run, require_gpu=True) == 0
+    assert exit_status(run, require_gpu=False) == 0
+    assert exit_status(run, require_gpu=True) == 5
 
 
 def test_an_error_of_the_listener_is_not_told_of_the_interpreter(bundle):

@@ -157,3 +157,16 @@ def test_the_documents_say_what_the_rules_say():
         [sys.executable, ROOT / "tools/gen_docs.py", "--check"], capture_output=True, text=True, check=False
     )
     assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_a_saved_snapshot_can_be_redacted(tmp_path):
+    secret = "GPU-2dfd6bae-f719-0486-b7ea-dee02a4b2d9b"
+    known = saved(tmp_path, replace(machine(), env=variables(CUDA_VISIBLE_DEVICES=secret)))
+    done = envsmith("check", "--snapshot", known, "--save-snapshot", tmp_path / "plain.json")
+    assert secret in (tmp_path / "plain.json").read_text(), done.stderr
+    envsmith("check", "--snapshot", known, "--save-snapshot", tmp_path / "safe.json", "--redact")
+    text = (tmp_path / "safe.json").read_text()
+    assert secret not in text
+    assert decode(text, Snapshot, "safe.json").gpus is not None
+    alone = envsmith("check", "--snapshot", known, "--redact")
+    assert (alone.returncode, "--save-snapshot" in alone.stderr) == (2, True)
