@@ -37,13 +37,13 @@ def build_image(
 def needed_bytes(plan: Plan, store: str) -> int | None:
     """Disk space that a build from nothing takes in the engine; None = not predicted.
 
-    The image, and what is downloaded: uv keeps it in a cache mount. The containerd store keeps the layers a
-    second time, compressed, which is about the size of the download.
+    The image, and the same once more: uv keeps what it unpacked in a cache mount. The containerd store keeps the
+    layers in compressed form too, which is about the size of the download.
     """
     if plan.installed_size_bytes is None:
         return None
-    copies = 2 if store == "containerd" else 1
-    return plan.installed_size_bytes + copies * (plan.download_size_bytes or 0)
+    compressed = (plan.download_size_bytes or 0) if store == "containerd" else 0
+    return 2 * plan.installed_size_bytes + compressed
 
 
 def check_space(plan: Plan, info: EngineInfo) -> None:
