@@ -115,7 +115,7 @@ def resolved_wheels(torch: str, python: str, platform: str, until: str) -> Itera
     """The wheels that `pip install torch==...` would fetch from PyPI; rows of url and size."""
     command = [uv.find_uv_bin(), "pip", "compile", "-", "--quiet", "--format", "pylock.toml", "--only-binary", ":all:"]
     command += ["--python-platform", UV_PLATFORMS[platform], "--python-version", f"3.{python[3:]}"]
-    command += ["--exclude-newer", until, "--no-annotate", "--no-header", "--default-index", "https://pypi.org/simple"]
+    command += ["--exclude-newer", until, "--no-annotate", "--no-header"]
     done = subprocess.run(command, input=f"torch=={torch}\n", capture_output=True, text=True, check=False)
     if done.returncode:
         raise LookupError(f"uv cannot resolve torch {torch} for {platform}: {done.stderr.strip()}")
