@@ -57,17 +57,8 @@ class DockerEngine:
 
     def inspect(self, reference: str) -> BuiltImage:
         """The image by name or id. Raises UsageError when the engine has no such image."""
-        from docker.errors import ImageNotFound, NullResource
-
-        check_reference(reference)
+        attributes = self._attributes(reference)
         with self._faults():
-            try:
-                attributes = self._client.images.get(reference).attrs
-            except (ImageNotFound, NullResource) as error:
-                raise UsageError(
-                    f"the engine has no image {reference!r} ({self.endpoint.host})",
-                    "see docker image ls, or get it with docker pull",
-                ) from error
             store = image_store(self._client.info())
         return _built_image(reference, attributes, store)
 
@@ -109,9 +100,11 @@ class DockerEngine:
         `on_line`. After `limit_s` seconds it is stopped (`timed_out`). Raises UsageError when the engine has no
         such image or the image has no python3.
         """
-        digest = self.inspect(image).digest
+        attributes = self._attributes(image)
+        digest = str(attributes["Id"])
         with self._faults():
-            python = "python3" if gpu is None else self._python_of(digest)
+            path = interpreter.image_path(attributes)
+            python = "python3" if gpu is None else interpreter.find_python(self._client, digest, path)
             with container.short_lived(lambda: container.create(self._client, digest, python, arguments, gpu)) as made:
                 container.copy_in(made, bundle)
                 ended = container.run(made, on_line, limit_s)
@@ -119,9 +112,20 @@ class DockerEngine:
             raise daemon_gone(self.endpoint.host)
         return ended
 
-    def _python_of(self, digest: str) -> str:
-        path = interpreter.image_path(self._client.images.get(digest).attrs)
-        return interpreter.find_python(self._client, digest, path)
+    def _attributes(self, reference: str) -> dict[str, Any]:
+        """What the engine says of an image. Raises UsageError when it has no such image."""
+        from docker.errors import ImageNotFound, NullResource
+
+        check_reference(reference)
+        with self._faults():
+            try:
+                attributes: dict[str, Any] = self._client.images.get(reference).attrs
+            except (ImageNotFound, NullResource) as error:
+                raise UsageError(
+                    f"the engine has no image {reference!r} ({self.endpoint.host})",
+                    "see docker image ls, or get it with docker pull",
+                ) from error
+        return attributes
 
     @contextlib.contextmanager
     def _faults(self) -> Iterator[None]:
