@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Callable
+from typing import Any, Callable
 
 from envsmith.validator.devices import Device
-from envsmith.wire.results import Expectation, Metric
+from envsmith.wire.results import STANDARD, Expectation, Metric
+
+# What else may run while a check does.
+SHARED = "shared"  # anything that is shared as well
+GPU_ALONE = "gpu"  # nothing on the same GPU: for what is measured there
+MACHINE_ALONE = "machine"  # nothing at all: for what is measured of the host's memory or of the links between GPUs
 
 
 class CheckFailed(Exception):  # noqa: N818 - an outcome
@@ -30,19 +35,33 @@ class CheckSkipped(Exception):  # noqa: N818 - an outcome
 class CheckContext:
     """What a body may know of the run.
 
-    devices: CUDA devices visible to this process. no_gpu_reason: why there is none to check, else None.
-    scratch: an existing folder of this run, removed after it.
+    devices: CUDA devices of the run. no_gpu_reason: why there is none to check, else None.
+    scratch: an existing folder of this process's own, its working folder, removed after it.
+    device: in a check that runs once a GPU, the one that it is run for; its process sees only that, as cuda:0.
+    level: "quick", "standard" or "stress". stress_s: how long a check of level stress is to work, in seconds.
     """
 
     devices: tuple[Device, ...]
     no_gpu_reason: str | None
     expectation: Expectation | None
     scratch: str
+    device: Device | None = None
+    level: str = STANDARD
+    stress_s: float = 60.0
+
+    @property
+    def only_device(self) -> Device:
+        """The GPU of a check that runs once a GPU."""
+        assert self.device is not None, "asked for in a check that does not run once a GPU"
+        return self.device
 
 
 @dataclass(frozen=True)
 class CheckOutcome:
-    """What a passed check proved: its numbers, and the devices it really ran on."""
+    """What a passed check proved: its numbers, and the devices it really ran on.
+
+    Of a check that runs once a GPU, ran_on is left empty and the metrics have no prefix: the supervisor knows both.
+    """
 
     message: str = ""
     metrics: tuple[Metric, ...] = ()
@@ -56,6 +75,9 @@ Body = Callable[[CheckContext], CheckOutcome]
 class Check:
     """One check. It runs in a process of its own, which is killed after limit_s seconds.
 
+    level: the lowest level at which it is run. per_gpu: the body runs once for each GPU, in a process that sees
+    only that one; else once for all. claims: SHARED, GPU_ALONE or MACHINE_ALONE. optional: that it is skipped does
+    not stand in the way of a certificate, as what it tests may rightly not be there (a compiler, a second GPU).
     requires: ids of checks without which this one says nothing. needs_torch: forked from the process that has
     imported torch. starts_host: the body is run by that process itself, before it serves the others.
     """
@@ -67,6 +89,10 @@ class Check:
     needs_gpu: bool = False
     needs_torch: bool = False
     requires: tuple[str, ...] = ()
+    level: str = STANDARD
+    per_gpu: bool = False
+    claims: str = SHARED
+    optional: bool = False
     starts_host: bool = False
 
 
@@ -75,13 +101,11 @@ def check(
     id: str,  # noqa: A002 - the field's name
     title: str,
     limit_s: float,
-    needs_gpu: bool = False,
-    needs_torch: bool = False,
-    requires: tuple[str, ...] = (),
+    **traits: Any,
 ) -> Callable[[Body], Check]:
-    """Make a Check of a body. A value comes back: nothing is registered anywhere."""
+    """Make a Check of a body; traits are further fields of it. A value comes back: nothing is registered anywhere."""
 
     def make(body: Body) -> Check:
-        return Check(id, title, body, limit_s, needs_gpu=needs_gpu, needs_torch=needs_torch, requires=requires)
+        return Check(id, title, body, limit_s, **traits)
 
     return make

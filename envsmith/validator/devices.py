@@ -23,11 +23,18 @@ _LIMIT_S = 60.0
 
 @dataclass(frozen=True)
 class Device:
-    """One CUDA device, by its index in this process."""
+    """One CUDA device (a GPU or a MIG slice), by its index in this run.
+
+    visible_as: the value of CUDA_VISIBLE_DEVICES with which a process sees only this one. uuid: "GPU-..." or
+    "MIG-...", None where the driver does not tell.
+    """
 
     index: int
     name: str
     compute_capability: str
+    visible_as: str = ""
+    uuid: str | None = None
+    memory_total_bytes: int | None = None
 
     @property
     def label(self) -> str:

@@ -15,6 +15,12 @@ TIMEOUT = "timeout"
 CRASH = "crash"
 STATUSES = (PASS, FAIL, SKIP, TIMEOUT, CRASH)
 
+# How much is run: each level runs what the one before it does, and more.
+QUICK = "quick"
+STANDARD = "standard"
+STRESS = "stress"
+LEVELS = (QUICK, STANDARD, STRESS)
+
 
 @dataclass(frozen=True)
 class Metric:
@@ -34,6 +40,7 @@ class CheckResult:
 
     needs_gpu: the check proves something about a GPU. signal: name such as "SIGSEGV" for a crash.
     ran_on: what it really ran on, for example "cuda:0 NVIDIA H200 (9.0)". log_tail: last output lines.
+    optional: skipping it does not stand in the way of a certificate.
     """
 
     id: str
@@ -47,11 +54,15 @@ class CheckResult:
     exit_status: int | None = None
     signal: str | None = None
     log_tail: tuple[str, ...] = ()
+    optional: bool = False
 
 
 @dataclass(frozen=True)
 class ValidationReport:
-    """Everything one run of `check` saw. proved_compute_capabilities: GPUs on which every GPU check passed."""
+    """Everything one run of `check` saw. proved_compute_capabilities: GPUs on which every GPU check passed.
+
+    level: "quick", "standard" or "stress"; "" where no check was run. gpus: labels of the GPUs of the run.
+    """
 
     tool: str
     bundle_digest: str | None
@@ -62,6 +73,8 @@ class ValidationReport:
     proved_compute_capabilities: tuple[str, ...] = ()
     schema: int = REPORT_SCHEMA
     kind: str = "validation"
+    level: str = ""
+    gpus: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

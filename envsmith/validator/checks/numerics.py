@@ -10,7 +10,14 @@ from envsmith.wire.results import Metric
 
 # Distance from 1 to the next number: 2 ** -(stored bits of the significand).
 _TINY = 1e-300
-EPSILON = {"float32": 2.0**-23, "float16": 2.0**-10, "bfloat16": 2.0**-7}
+EPSILON = {
+    "float64": 2.0**-52,
+    "float32": 2.0**-23,
+    "tfloat32": 2.0**-10,
+    "float16": 2.0**-10,
+    "bfloat16": 2.0**-7,
+    "float8_e4m3fn": 2.0**-3,
+}
 
 
 def judge_elements(name: str, got: Any, exact: Any, bound: Any) -> Metric:
