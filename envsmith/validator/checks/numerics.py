@@ -20,6 +20,14 @@ EPSILON = {
 }
 
 
+def poison(torch: Any, shape: tuple[int, ...], place: Any, dtype: Any) -> None:
+    """Fill memory with NaN and free it: torch's allocator hands it to the next result of that size.
+
+    An element that a kernel never writes is then NaN, and not a lucky number of an earlier result.
+    """
+    torch.full(shape, math.nan, device=place, dtype=dtype)
+
+
 def judge_elements(name: str, got: Any, exact: Any, bound: Any) -> Metric:
     """Compare float64 tensors element by element; return the largest |got - exact| / bound, which may be 1.
 
