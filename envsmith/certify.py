@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import math
-from collections import Counter
 from dataclasses import replace
 from datetime import datetime, timezone
 from pathlib import Path
@@ -20,23 +19,24 @@ from envsmith import files
 from envsmith.errors import EnvsmithError, UsageError, ValidationFailedError
 from envsmith.model.certificate import (
     CERTIFIED,
-    FAILED,
-    NOT_ON_GPU,
     PREDICATE_TYPE,
     STATEMENT_TYPE,
     Certificate,
+    Coverage,
     Environment,
     Predicate,
     Skipped,
     Subject,
-    Verdict,
 )
 from envsmith.model.check_run import CheckRun
 from envsmith.model.findings import describe_gap
 from envsmith.model.plan import Plan
+from envsmith.model.rates import LOW
+from envsmith.model.verdict import gpu_names, gpus_present
+from envsmith.validator.catalogue import ALL
 from envsmith.wire.encode import canonical_json, digest, to_plain
 from envsmith.wire.facts import Snapshot
-from envsmith.wire.results import PASS, SKIP, ValidationReport
+from envsmith.wire.results import LEVELS, PASS, SKIP, CheckResult, ValidationReport
 
 PREDICATE_SCHEMA = 1
 
@@ -45,29 +45,22 @@ class EditedError(EnvsmithError):
     """A certificate's content is not what its digest was taken of."""
 
 
-def judge(report: ValidationReport, *, complete: bool = True) -> Verdict:
-    """Say what a run of checks amounts to.
-
-    complete: every check was asked for. Only a complete run in which at least one GPU was there, every GPU
-    check passed and nothing failed is CERTIFIED; a check that was skipped certifies nothing.
-    """
-    bad = [result for result in report.results if result.status not in (PASS, SKIP)]
-    if bad:
-        names = ", ".join(f"{result.id} ({result.status})" for result in bad)
-        return Verdict(FAILED, f"{len(bad)} of {len(report.results)} checks did not pass: {names}")
-    on_gpu = [result for result in report.results if result.needs_gpu]
-    skipped = [result for result in on_gpu if result.status != PASS]
-    if not on_gpu:
-        return Verdict(NOT_ON_GPU, "no check was run on a GPU")
-    if {result.message for result in on_gpu} == {result.message for result in skipped} == {on_gpu[0].message}:
-        return Verdict(NOT_ON_GPU, on_gpu[0].message)
-    if skipped:
-        return Verdict(NOT_ON_GPU, f"{skipped[0].id} was skipped: {skipped[0].message}")
-    if not complete:
-        return Verdict(NOT_ON_GPU, "only a part of the checks was asked for")
-    if not report.proved_compute_capabilities:
-        return Verdict(NOT_ON_GPU, "the checks do not say which GPU they ran on")
-    return Verdict(CERTIFIED, f"all {len(on_gpu)} GPU checks passed on {_gpus_here(report.snapshot)}")
+def coverage(report: ValidationReport) -> Coverage | None:
+    """How much was run of what there is; None where no check was run, or by an envsmith that knew no levels."""
+    if report.level not in LEVELS:
+        return None
+    of_level = {check.id for check in ALL if LEVELS.index(check.level) <= LEVELS.index(report.level)}
+    results = {result.id for result in report.results}
+    return Coverage(
+        checks_run=tuple(result.id for result in report.results if result.status != SKIP),
+        checks_of_level=len(of_level | results),
+        left_out=tuple(check.id for check in ALL if check.id in of_level - results),
+        optional_skipped=tuple(
+            Skipped(result.id, result.message) for result in report.results if result.status == SKIP and result.optional
+        ),
+        gpus_run=report.gpus,
+        gpus_present=gpus_present(report.snapshot),
+    )
 
 
 def issue(
@@ -107,6 +100,9 @@ def issue(
         skipped=tuple(Skipped(result.id, result.message) for result in report.results if result.status == SKIP),
         not_looked_at=tuple(describe_gap(gap) for gap in report.snapshot.gaps),
         schema=PREDICATE_SCHEMA,
+        level=report.level,
+        coverage=coverage(report),
+        rates=run.rates,
     )
     subject = Subject(run.subject, {"sha256": _hex(run.image_digest or snapshot_digest)})
     unsealed = Certificate(subject=(subject,), predicate=predicate)
@@ -169,12 +165,33 @@ def _require_borne_out(predicate: Predicate, plan: Any, what: str) -> None:
     plan: as it stands there, with fields that only a newer envsmith knows.
     """
     statuses = {check.status for check in predicate.checks}
-    on_gpu = {check.status for check in predicate.checks if check.needs_gpu}
-    good = statuses <= {PASS, SKIP} and on_gpu == {PASS} and predicate.proved_compute_capabilities
+    on_gpu = {check.status for check in predicate.checks if check.needs_gpu and not _rightly_skipped(check)}
+    low = any(rate.status == LOW for rate in predicate.rates)
+    good = statuses <= {PASS, SKIP} and on_gpu == {PASS} and not low and predicate.proved_compute_capabilities
     if predicate.verdict == CERTIFIED and not good:
         raise EditedError(f"{what} says {CERTIFIED!r}, and its own checks do not bear that out")
     if plan is not None and digest(plan) != predicate.plan_digest:
         raise EditedError(f"{what} holds another plan than the one whose digest it states")
+
+
+def _rightly_skipped(check: CheckResult) -> bool:
+    return check.optional and check.status == SKIP
+
+
+def require_level(certificate: Certificate, least: str, what: str) -> None:
+    """Raise ValidationFailedError unless the checks were of level `least` or a higher one.
+
+    A certificate that states no level is from before there were levels, and counts as lower than all of them.
+    """
+    level = certificate.predicate.level
+    if level not in LEVELS:
+        raise ValidationFailedError(
+            f"{what} states no level, and {least} is required", "check again with a newer envsmith"
+        )
+    if LEVELS.index(level) < LEVELS.index(least):
+        raise ValidationFailedError(
+            f"{what} is of level {level}, and {least} is required", f"check again with --level {least}"
+        )
 
 
 def _require_subject(certificate: Certificate, what: str, image_digest: str) -> None:
@@ -241,7 +258,7 @@ def _environment(snapshot: Snapshot) -> Environment:
     """Versions as loaded: of torch and its libraries only if torch was really imported."""
     runtime, driver = snapshot.torch_runtime, snapshot.driver
     return Environment(
-        gpus=_gpu_names(snapshot),
+        gpus=gpu_names(snapshot),
         driver=(driver.kernel_module_version or driver.library_version) if driver else None,
         driver_cuda=driver.driver_cuda if driver else None,
         torch=runtime.version if runtime else None,
@@ -250,16 +267,6 @@ def _environment(snapshot: Snapshot) -> Environment:
         nccl=runtime.nccl if runtime else None,
         python=snapshot.python.version if snapshot.python else None,
     )
-
-
-def _gpu_names(snapshot: Snapshot) -> tuple[str, ...]:
-    return tuple(f"{gpu.name} ({gpu.compute_capability or 'capability unknown'})" for gpu in snapshot.gpus or ())
-
-
-def _gpus_here(snapshot: Snapshot) -> str:
-    """For people: "NVIDIA H200 (9.0)", "2 x NVIDIA H200 (9.0)"."""
-    counted = Counter(_gpu_names(snapshot)).items()
-    return ", ".join(name if count == 1 else f"{count} x {name}" for name, count in counted)
 
 
 def _hex(value: str) -> str:

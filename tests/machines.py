@@ -153,6 +153,7 @@ def small_matrix() -> Matrix:
         operating_systems=(),
         host_compilers=(),
         known_bad=(),
+        rate_floors=(),
         digest="sha256:" + "0" * 64,
     )
 

@@ -15,11 +15,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Protocol
 
-from envsmith import __version__, certify
+from envsmith import __version__
 from envsmith.app import expect, interpreter
 from envsmith.app.events import EventReader
 from envsmith.compat.load import load_matrix
 from envsmith.doctor.catalogue import all_rules
+from envsmith.doctor.performance import judge_rates
 from envsmith.doctor.run import diagnose
 from envsmith.engine.command import stream
 from envsmith.errors import UsageError, ValidationFailedError
@@ -29,6 +30,7 @@ from envsmith.model.check_run import CheckRun
 from envsmith.model.decode import decode
 from envsmith.model.findings import Severity
 from envsmith.model.image import BuiltImage, ContainerRun, EngineInfo
+from envsmith.model.verdict import judge
 from envsmith.portable import bundle
 from envsmith.wire.encode import to_plain
 from envsmith.wire.facts import SNAPSHOT_SCHEMA, Snapshot
@@ -208,11 +210,13 @@ def _conclude(
 ) -> CheckRun:
     """Run the rules over what was seen, and say what all of it amounts to."""
     rules = [rule for rule in all_rules() if rule.id not in (left_out or set())]
-    diagnosis = diagnose(report.snapshot, load_matrix(), rules)
-    verdict = certify.judge(report, complete=not (options.only or options.skip))
+    matrix = load_matrix()
+    diagnosis = diagnose(report.snapshot, matrix, rules)
+    rates = judge_rates(report, matrix)
+    verdict = judge(report, complete=not (options.only or options.skip), rates=rates)
     if options.facts_only:
         verdict = Verdict(NOT_ON_GPU, "nothing was run, only looked at")
-    return CheckRun(subject, report, diagnosis, verdict, stray_output=tuple(reader.stray))
+    return CheckRun(subject, report, diagnosis, verdict, stray_output=tuple(reader.stray), rates=rates)
 
 
 def _report(reader: EventReader, subject: str, how: str, options: CheckOptions) -> ValidationReport:

@@ -95,6 +95,7 @@ TABLES = (
     Table("operating_systems", "operating_systems", rows.OperatingSystem, ("os",)),
     Table("host_compilers", "host_compilers", rows.HostCompiler, ("cuda_minor",)),
     Table("known_bad", "known_bad", rows.KnownBad, ("component", "versions")),
+    Table("rate_floors", "rate_floors", rows.RateFloor, ("quantity", "of", "transport", "algorithm")),
 )
 
 

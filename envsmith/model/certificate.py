@@ -10,12 +10,13 @@ from typing import Any
 
 from envsmith.model.findings import Finding
 from envsmith.model.plan import Plan
+from envsmith.model.rates import RateJudgement
 from envsmith.wire.results import CheckResult
 
 STATEMENT_TYPE = "https://in-toto.io/Statement/v1"
 PREDICATE_TYPE = "https://github.com/envsmith/envsmith/certificate/v1"
 
-# Verdicts. Only CERTIFIED says that every GPU check ran and passed.
+# Verdicts. Only CERTIFIED says that every GPU check of its level ran and passed, but for optional ones.
 CERTIFIED = "certified"
 NOT_ON_GPU = "not certified on a GPU"
 FAILED = "failed"
@@ -60,9 +61,28 @@ class Skipped:
 
 
 @dataclass(frozen=True)
+class Coverage:
+    """How much was run of what there is.
+
+    checks_run: ids of the checks that ran, whatever they found. checks_of_level: how many the level has.
+    left_out: ids of those of the level that were not asked for. optional_skipped: checks of what may rightly be
+    absent, and was. gpus_run: labels. gpus_present: how many GPUs (or MIG slices) the machine has, None = not known.
+    """
+
+    checks_run: tuple[str, ...]
+    checks_of_level: int
+    left_out: tuple[str, ...]
+    optional_skipped: tuple[Skipped, ...]
+    gpus_run: tuple[str, ...]
+    gpus_present: int | None
+
+
+@dataclass(frozen=True)
 class Predicate:
     """The claim. predicted: compute capabilities that the plan, or else the image's labels, promise machine code for;
     predicted_from: "plan", "labels" or "" for neither. proved: those of the GPUs that it ran on.
+    level: "quick", "standard" or "stress", "" in a certificate from before there were levels. rates: measured rates,
+    and the floors that they were held against. coverage: None in a certificate from before it was stated.
 
     statement_digest: "sha256:..." over the canonical JSON of the whole statement with this field empty,
     so that an edited file shows (it is no signature).
@@ -89,6 +109,9 @@ class Predicate:
     statement_digest: str = ""
     predicted_from: str = ""
     schema: int = 1
+    level: str = ""
+    coverage: Coverage | None = None
+    rates: tuple[RateJudgement, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from envsmith.model.certificate import Verdict
 from envsmith.model.findings import Diagnosis
+from envsmith.model.rates import RateJudgement
 from envsmith.wire.results import Expectation, ValidationReport
 
 
@@ -17,7 +18,7 @@ class CheckRun:
     image_digest: "sha256:..." of the image, None for anything else.
     stray_output: lines that came between the events and are none, printable; kept for the report of a fault.
     expectation: what the image is said to hold. plan_digest: of the plan that its labels name.
-    certificate: path of the certificate that was written, if one was.
+    certificate: path of the certificate that was written, if one was. rates: the measured ones, judged.
     """
 
     subject: str
@@ -31,3 +32,4 @@ class CheckRun:
     plan_digest: str | None = None
     schema: int = 1
     kind: str = "check"
+    rates: tuple[RateJudgement, ...] = ()

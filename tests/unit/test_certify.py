@@ -19,6 +19,7 @@ from envsmith.errors import EnvsmithError, UsageError, ValidationFailedError
 from envsmith.model.certificate import CERTIFIED, FAILED, NOT_ON_GPU, PREDICATE_TYPE, STATEMENT_TYPE, Certificate
 from envsmith.model.check_run import CheckRun
 from envsmith.model.request import BuildRequest
+from envsmith.model.verdict import judge
 from envsmith.wire.encode import canonical_json
 from envsmith.wire.facts import Gap, TorchRuntimeFacts
 from envsmith.wire.results import STATUSES, CheckResult, Metric, ValidationReport
@@ -48,7 +49,7 @@ def report(*results: CheckResult, proved: tuple[str, ...] = ("9.0",), **changes)
 
 def run(checked: ValidationReport, image_digest: str | None = IMAGE, *, complete: bool = True) -> CheckRun:
     diagnosis = diagnose(checked.snapshot, small_matrix())
-    return CheckRun("img:tag", checked, diagnosis, certify.judge(checked, complete=complete), image_digest)
+    return CheckRun("img:tag", checked, diagnosis, judge(checked, complete=complete), image_digest)
 
 
 def issued(**changes) -> Certificate:
@@ -60,31 +61,31 @@ def data_of(certificate: Certificate) -> bytes:
 
 
 def test_every_gpu_check_passed():
-    verdict = certify.judge(report(*GOOD))
+    verdict = judge(report(*GOOD))
     assert verdict.status == CERTIFIED
     assert verdict.reason == "all 2 GPU checks passed on NVIDIA H200 (9.0)"
 
 
 def test_gpus_of_one_kind_are_counted():
     two = report(*GOOD, gpus=(gpu(index=0), gpu(index=1), gpu("NVIDIA GeForce RTX 5090", "12.0", 2)))
-    assert certify.judge(two).reason.endswith("on 2 x NVIDIA H200 (9.0), NVIDIA GeForce RTX 5090 (12.0)")
+    assert judge(two).reason.endswith("on 2 x NVIDIA H200 (9.0), NVIDIA GeForce RTX 5090 (12.0)")
 
 
 @pytest.mark.parametrize("status", ["fail", "timeout", "crash", "excellent"])
 def test_anything_that_failed_is_a_failure(status):
     for needs_gpu in (True, False):
-        verdict = certify.judge(report(*GOOD, result("amp-matmul", status, needs_gpu=needs_gpu)))
+        verdict = judge(report(*GOOD, result("amp-matmul", status, needs_gpu=needs_gpu)))
         assert (verdict.status, "amp-matmul" in verdict.reason) == (FAILED, True)
 
 
 def test_a_skipped_gpu_check_never_certifies():
-    verdict = certify.judge(report(*GOOD, result("nccl-all-reduce", "skip", message="no NCCL in this build")))
+    verdict = judge(report(*GOOD, result("nccl-all-reduce", "skip", message="no NCCL in this build")))
     assert verdict.status == NOT_ON_GPU
     assert verdict.reason == "nccl-all-reduce was skipped: no NCCL in this build"
 
 
 def test_a_skipped_check_without_a_gpu_does_not_stand_in_the_way():
-    assert certify.judge(report(*GOOD, result("torchvision", "skip", needs_gpu=False))).status == CERTIFIED
+    assert judge(report(*GOOD, result("torchvision", "skip", needs_gpu=False))).status == CERTIFIED
 
 
 @pytest.mark.parametrize(
@@ -92,7 +93,7 @@ def test_a_skipped_check_without_a_gpu_does_not_stand_in_the_way():
     [(report(), True), (report(GOOD[0]), True), (report(*GOOD), False), (report(*GOOD, proved=()), True)],
 )
 def test_what_was_not_proved_on_a_gpu_is_not_certified(checked, complete):
-    assert certify.judge(checked, complete=complete).status == NOT_ON_GPU
+    assert judge(checked, complete=complete).status == NOT_ON_GPU
 
 
 @given(st.lists(st.builds(result, st.just("x"), st.sampled_from(STATUSES), needs_gpu=st.booleans()), max_size=5))
@@ -100,7 +101,7 @@ def test_the_verdict_by_its_definition(results):
     statuses = {r.status for r in results}
     on_gpu = {r.status for r in results if r.needs_gpu}
     expected = FAILED if statuses & {"fail", "timeout", "crash"} else CERTIFIED if on_gpu == {"pass"} else NOT_ON_GPU
-    assert certify.judge(report(*results)).status == expected
+    assert judge(report(*results)).status == expected
 
 
 def test_an_image_certificate():

@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from envsmith import certify
 from envsmith.doctor.run import diagnose
 from envsmith.model.check_run import CheckRun
+from envsmith.model.verdict import judge
 from envsmith.report.check_text import headline, print_check
 from envsmith.wire.facts import Gap
 from envsmith.wire.results import CheckResult, Metric, ValidationReport
@@ -21,7 +21,7 @@ CRASHED = CheckResult("conv", "Convolution", "crash", 1.0, "SIGSEGV", True, log_
 def text_of(capsys, monkeypatch, snapshot=None, results=(PASSED,), **changes) -> str:
     monkeypatch.setenv("COLUMNS", "80")
     report = ValidationReport("envsmith", None, "2026-11-30T21:00:00Z", 1.0, snapshot or machine(), results, ("9.0",))
-    run = CheckRun("/opt/venv", report, diagnose(report.snapshot, small_matrix()), certify.judge(report))
+    run = CheckRun("/opt/venv", report, diagnose(report.snapshot, small_matrix()), judge(report))
     print_check(replace(run, **changes))
     return capsys.readouterr().out
 
