@@ -9,12 +9,14 @@ from envsmith.validator.checks.cuda_kernel_driver import cuda_kernel_driver
 from envsmith.validator.checks.cuda_kernel_torch import cuda_kernel_torch
 from envsmith.validator.checks.cuda_libraries import cuda_libraries
 from envsmith.validator.checks.cudnn_convolution import cudnn_convolution
+from envsmith.validator.checks.driver_memory_copy import driver_memory_copy
 from envsmith.validator.checks.nccl_all_reduce import nccl_all_reduce
 from envsmith.validator.checks.torch_import import torch_import
 from envsmith.validator.checks.torch_matches import torch_matches
 
 ALL: tuple[Check, ...] = (
     cuda_kernel_driver,
+    driver_memory_copy,
     torch_import,
     torch_matches,
     cuda_libraries,

@@ -1,27 +1,37 @@
-"""The CUDA driver through ctypes: just enough to run a kernel without torch, and to say why it cannot.
+"""The CUDA driver through ctypes: just enough to copy memory and run a kernel without torch, and to say why it cannot.
 
 Functions with "_v2" are the present ABI of the plain name in cuda.h.
 """
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
-from typing import Any
+from typing import Any, Iterator
 
 from envsmith.validator.versions import cuda_version
 
 # enum CUdevice_attribute and CUjit_option, from cuda.h
 COMPUTE_CAPABILITY_MAJOR = 75
 COMPUTE_CAPABILITY_MINOR = 76
+COMPUTE_MODE = 20
 _JIT_ERROR_LOG_BUFFER = 5
 _JIT_ERROR_LOG_BUFFER_SIZE_BYTES = 6
 _JIT_LOG_BYTES = 8192
 
+# enum CUresult: the two that another user of the GPU can be the reason for
+OUT_OF_MEMORY = 2
+DEVICE_UNAVAILABLE = 46
+
+# enum CUcomputemode: one thread, or one process, may use the device
+EXCLUSIVE_MODES = (1, 3)
+
 # What a status means for the person whose machine this is. Texts of cuGetErrorString are terser.
 _MEANINGS = {
+    OUT_OF_MEMORY: "there is not enough memory left",
     3: "the driver was initialised before this process was forked",
     34: "libcuda.so is the toolkit's stub, not a driver",
-    46: "the GPU is in exclusive mode and in use",
+    DEVICE_UNAVAILABLE: "the GPU is in exclusive mode and in use",
     100: "the driver sees no GPU here",
     101: "the GPU was taken away, or is not permitted",
     222: "the driver is older than this PTX",
@@ -104,6 +114,77 @@ class Driver:
         value = ctypes.c_int()
         self.call("cuDeviceGetAttribute", ctypes.byref(value), ctypes.c_int(attribute), self.device(index))
         return value.value
+
+    @contextlib.contextmanager
+    def primary_context(self, index: int) -> Iterator[None]:
+        """Make the primary context of a device current; what was allocated in it is freed on leaving."""
+        handle = ctypes.c_void_p()
+        device = self.device(index)
+        self.call("cuDevicePrimaryCtxRetain", ctypes.byref(handle), device)
+        try:
+            self.call("cuCtxSetCurrent", handle)
+            yield
+        finally:
+            self.call("cuDevicePrimaryCtxRelease_v2", device)
+
+    def allocate(self, size_bytes: int) -> int:
+        """The address of new memory of the current context's device."""
+        address = ctypes.c_uint64()
+        self.call("cuMemAlloc_v2", ctypes.byref(address), ctypes.c_size_t(size_bytes))
+        return address.value
+
+    def allocate_pinned(self, size_bytes: int) -> int:
+        """The address of new page-locked memory of the host, for which the GPU copies by itself."""
+        address = ctypes.c_void_p()
+        self.call("cuMemHostAlloc", ctypes.byref(address), ctypes.c_size_t(size_bytes), ctypes.c_uint(0))
+        return address.value or 0
+
+    def fill(self, address: int, byte: int, size_bytes: int) -> None:
+        """Set memory of the device."""
+        self.call("cuMemsetD8_v2", ctypes.c_uint64(address), ctypes.c_ubyte(byte), ctypes.c_size_t(size_bytes))
+
+    def copy_in(self, to: int, from_host: int, size_bytes: int) -> None:
+        """Copy from the host to the device; the arguments are addresses."""
+        self.call("cuMemcpyHtoD_v2", ctypes.c_uint64(to), ctypes.c_void_p(from_host), ctypes.c_size_t(size_bytes))
+
+    def copy_across(self, to: int, source: int, size_bytes: int) -> None:
+        """Copy within the device. Returns before it is done; the next copy to the host waits for it."""
+        self.call("cuMemcpyDtoD_v2", ctypes.c_uint64(to), ctypes.c_uint64(source), ctypes.c_size_t(size_bytes))
+
+    def copy_out(self, to_host: int, source: int, size_bytes: int) -> None:
+        """Copy from the device to the host; the arguments are addresses."""
+        self.call("cuMemcpyDtoH_v2", ctypes.c_void_p(to_host), ctypes.c_uint64(source), ctypes.c_size_t(size_bytes))
+
+    def memory_info(self) -> tuple[int, int]:
+        """Free and total bytes of the current context's device."""
+        free, total = ctypes.c_size_t(), ctypes.c_size_t()
+        self.call("cuMemGetInfo_v2", ctypes.byref(free), ctypes.byref(total))
+        return free.value, total.value
+
+    def memory_total_bytes(self, index: int) -> int | None:
+        """Size of the device's memory; None where the driver does not tell."""
+        size = ctypes.c_size_t()
+        if not self._answers("cuDeviceTotalMem_v2", ctypes.byref(size), self.device(index)):
+            return None
+        return size.value
+
+    def device_uuid(self, index: int) -> str | None:
+        """For example "GPU-0a1b2c3d-0a1b-0a1b-0a1b-0a1b2c3d4e5f"; None where the driver does not tell."""
+        data = (ctypes.c_ubyte * 16)()
+        device = self.device(index)
+        # the first is there since CUDA 11.4
+        if not any(self._answers(name, data, device) for name in ("cuDeviceGetUuid_v2", "cuDeviceGetUuid")):
+            return None
+        text = bytes(data).hex()
+        return "GPU-" + "-".join((text[:8], text[8:12], text[12:16], text[16:20], text[20:]))
+
+    def _answers(self, name: str, *arguments: Any) -> bool:
+        """Call a function that older drivers may not have; say whether it answered."""
+        try:
+            self.call(name, *arguments)
+        except (AttributeError, DriverError):
+            return False
+        return True
 
     def load_ptx(self, ptx: bytes) -> ctypes.c_void_p:
         """Have the driver compile PTX for the current context's device.

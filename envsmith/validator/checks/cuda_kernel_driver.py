@@ -1,8 +1,8 @@
 """A CUDA kernel from PTX through the driver, with no torch and no toolkit.
 
-What it proves: the driver initialises, makes a context, compiles PTX for each GPU, runs it, and moves memory both
-ways, with every element of two results exactly right and nothing written beside them. If this fails, no
-framework can work; if it passes and torch fails, the driver is not to blame.
+What it proves: the driver initialises, makes a context, compiles PTX for the GPU and runs it, with every element of
+two results exactly right and nothing written beside them. If this fails, no framework can work; if it passes and
+torch fails, the driver is not to blame.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ import random
 from typing import Any
 
 from envsmith.validator.check import CheckContext, CheckFailed, CheckOutcome, check
-from envsmith.validator.devices import list_devices
-from envsmith.validator.driver import Driver, DriverError, DriverMissingError
-from envsmith.wire.results import Metric
+from envsmith.validator.checks.driver_gpu import driver_on_gpu
+from envsmith.validator.driver import Driver
+from envsmith.wire.results import QUICK, Metric
 
 # PTX 5.0 for sm_30 is the oldest that serves: each driver compiles older PTX for its own GPUs (Kepler to Blackwell;
 # the assembler of CUDA 13.0 takes it for sm_75 to sm_121), none compiles PTX newer than itself.
@@ -84,38 +84,20 @@ _POISON = 0xA5
 
 
 @check(
-    id="cuda-kernel-driver", title="CUDA kernel compiled from PTX by the driver (no torch)", limit_s=60, needs_gpu=True
-)
+    id="cuda-kernel-driver", title="CUDA kernel compiled from PTX by the driver (no torch)", limit_s=60, needs_gpu=True,
+    level=QUICK, per_gpu=True,
+)  # fmt: skip
 def cuda_kernel_driver(context: CheckContext) -> CheckOutcome:
-    """Run the kernel on every visible device."""
-    del context  # the devices are asked of the driver again: this check is what proves the driver
-    try:
-        driver = Driver.start()
-        devices = list_devices(driver)
-        if not devices:
-            raise CheckFailed("there is a GPU, but the driver lists no CUDA device")
-        for device in devices:
-            _check_device(driver, device.index)
-    except (DriverMissingError, DriverError) as error:
-        raise CheckFailed(f"there is a GPU, but CUDA cannot use it: {error}") from error
-    metrics = (Metric("driver_cuda", driver.version()), Metric("elements", _COUNT), Metric("wrong_elements", 0, 0))
-    return CheckOutcome(f"every element right on {len(devices)} GPU(s)", metrics, tuple(d.label for d in devices))
-
-
-def _check_device(driver: Driver, index: int) -> None:
-    """Run the kernel on one device and compare. Raises CheckFailed, DriverError."""
+    """Run the kernel with fresh inputs and compare."""
     x, y = (array.array("I", os.urandom(_COUNT * _WORD_BYTES)) for _ in range(2))
     scale = random.SystemRandom().randrange(3, _LOW_BITS, 2)
-    context = ctypes.c_void_p()
-    device = driver.device(index)
-    driver.call("cuDevicePrimaryCtxRetain", ctypes.byref(context), device)
-    try:
-        driver.call("cuCtxSetCurrent", context)
+    with driver_on_gpu(context) as driver:
         bits, sums = _run_kernel(driver, x, y, scale)
-    finally:
-        driver.call("cuDevicePrimaryCtxRelease_v2", device)
-    _compare(index, "integer", bits, expected_bits(x, y))
-    _compare(index, "floating-point", sums, expected_sums(x, y, scale))
+        version = driver.version()
+    _compare("integer", bits, expected_bits(x, y))
+    _compare("floating-point", sums, expected_sums(x, y, scale))
+    metrics = (Metric("driver_cuda", version), Metric("elements", _COUNT), Metric("wrong_elements", 0, 0))
+    return CheckOutcome(f"all {_COUNT} elements right, driver for CUDA {version}", metrics)
 
 
 def expected_bits(x: array.array[int], y: array.array[int]) -> array.array[int]:
@@ -137,7 +119,8 @@ def _run_kernel(
     driver.call("cuModuleGetFunction", ctypes.byref(function), driver.load_ptx(PTX), ctypes.c_char_p(_KERNEL))
     inputs = [_copy_in(driver, values) for values in (x, y)]
     outputs = [_poisoned(driver) for _ in range(2)]
-    values: tuple[Any, ...] = (*inputs, *outputs, ctypes.c_float(scale), ctypes.c_uint(_COUNT))
+    addresses = [ctypes.c_uint64(address) for address in (*inputs, *outputs)]
+    values: tuple[Any, ...] = (*addresses, ctypes.c_float(scale), ctypes.c_uint(_COUNT))
     parameters = (ctypes.c_void_p * len(values))(*(ctypes.addressof(value) for value in values))
     blocks = (_COUNT + _THREADS - 1) // _THREADS
     shape = [ctypes.c_uint(n) for n in (blocks, 1, 1, _THREADS, 1, 1, 0)]
@@ -147,33 +130,27 @@ def _run_kernel(
     return bits, sums
 
 
-def _allocate(driver: Driver, size_bytes: int) -> ctypes.c_uint64:
-    address = ctypes.c_uint64()
-    driver.call("cuMemAlloc_v2", ctypes.byref(address), ctypes.c_size_t(size_bytes))
+def _copy_in(driver: Driver, values: array.array[int]) -> int:
+    source, count = values.buffer_info()
+    address = driver.allocate(count * _WORD_BYTES)
+    driver.copy_in(address, source, count * _WORD_BYTES)
     return address
 
 
-def _copy_in(driver: Driver, values: array.array[int]) -> ctypes.c_uint64:
-    data = values.tobytes()
-    address = _allocate(driver, len(data))
-    driver.call("cuMemcpyHtoD_v2", address, ctypes.c_char_p(data), ctypes.c_size_t(len(data)))
-    return address
-
-
-def _poisoned(driver: Driver) -> ctypes.c_uint64:
+def _poisoned(driver: Driver) -> int:
     size_bytes = (_COUNT + _GUARD) * _WORD_BYTES
-    address = _allocate(driver, size_bytes)
-    driver.call("cuMemsetD8_v2", address, ctypes.c_ubyte(_POISON), ctypes.c_size_t(size_bytes))
+    address = driver.allocate(size_bytes)
+    driver.fill(address, _POISON, size_bytes)
     return address
 
 
-def _copy_out(driver: Driver, address: ctypes.c_uint64) -> array.array[int]:
+def _copy_out(driver: Driver, address: int) -> array.array[int]:
     buffer = ctypes.create_string_buffer((_COUNT + _GUARD) * _WORD_BYTES)
-    driver.call("cuMemcpyDtoH_v2", buffer, address, ctypes.c_size_t(len(buffer)))
+    driver.copy_out(ctypes.addressof(buffer), address, len(buffer))
     return array.array("I", buffer.raw)
 
 
-def _compare(index: int, what: str, got: array.array[int], expected: array.array[int]) -> None:
+def _compare(what: str, got: array.array[int], expected: array.array[int]) -> None:
     """Raise CheckFailed unless all elements are as expected and the guard is still poisoned."""
     guard = array.array("I", bytes([_POISON]) * (_GUARD * _WORD_BYTES))
     if got == expected + guard:
@@ -181,10 +158,10 @@ def _compare(index: int, what: str, got: array.array[int], expected: array.array
     wrong = [i for i, (a, b) in enumerate(zip(got, expected)) if a != b]
     metrics = (Metric("wrong_elements", len(wrong), 0), Metric("elements", _COUNT))
     if not wrong:
-        raise CheckFailed(f"cuda:{index}: the kernel wrote past the end of its {what} result", metrics)
+        raise CheckFailed(f"the kernel wrote past the end of its {what} result", metrics)
     first = wrong[0]
     raise CheckFailed(
-        f"cuda:{index}: {len(wrong)} of {_COUNT} {what} results are wrong, "
+        f"{len(wrong)} of {_COUNT} {what} results are wrong, "
         f"first element {first}: {got[first]:#010x}, expected {expected[first]:#010x}",
         metrics,
     )

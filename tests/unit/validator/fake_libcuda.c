@@ -12,7 +12,7 @@ static int fault(const char *name) {
 int cuInit(unsigned flags) { (void)flags; return fault("mismatch") ? 803 : 0; }
 int cuDriverGetVersion(int *version) { *version = 12040; return 0; }
 int cuGetErrorName(int code, const char **name) { *name = code == 803 ? "CUDA_ERROR_SYSTEM_DRIVER_MISMATCH" : "CUDA_ERROR_FAKE"; return 0; }
-int cuDeviceGetCount(int *count) { *count = fault("no-device") ? 0 : 1; return 0; }
+int cuDeviceGetCount(int *count) { *count = fault("no-device") ? 0 : fault("two-devices") ? 2 : 1; return 0; }
 int cuDeviceGet(int *device, int index) { *device = index + 7; return 0; }
 int cuDeviceGetName(char *name, int length, int device) { snprintf(name, length, "Fake GPU %d", device); return 0; }
 int cuDeviceGetAttribute(int *value, int attribute, int device) { (void)device; *value = attribute == 75 ? 9 : 0; return 0; }
@@ -37,7 +37,19 @@ int cuModuleGetFunction(void **function, void *module, const char *name) {
 }
 
 int cuMemAlloc_v2(uint64_t *address, size_t size) { *address = (uint64_t)(uintptr_t)malloc(size); return fault("memory") ? 2 : 0; }
-int cuMemcpyHtoD_v2(uint64_t to, const void *from, size_t size) { memcpy((void *)(uintptr_t)to, from, size); return 0; }
+int cuMemHostAlloc(void **address, size_t size, unsigned flags) { *address = malloc(size); return fault("no-pinned") ? 2 : flags; }
+int cuMemGetInfo_v2(size_t *free, size_t *total) { *free = 3u << 20; *total = 4u << 20; return 0; }
+int cuMemcpyHtoD_v2(uint64_t to, const void *from, size_t size) {
+    memcpy((void *)(uintptr_t)to, from, size);
+    if (fault("copy-in")) ((unsigned char *)(uintptr_t)to)[size - 2] ^= 4;
+    return 0;
+}
+int cuMemcpyDtoD_v2(uint64_t to, uint64_t from, size_t size) {
+    memcpy((void *)(uintptr_t)to, (void *)(uintptr_t)from, size);
+    if (fault("copy-across")) memset((void *)(uintptr_t)(to + 70000), 0, 3);
+    if (fault("copy-too-much")) ((unsigned char *)(uintptr_t)to)[size] = 0;
+    return 0;
+}
 int cuMemcpyDtoH_v2(void *to, uint64_t from, size_t size) { memcpy(to, (void *)(uintptr_t)from, size); return 0; }
 int cuMemsetD8_v2(uint64_t to, unsigned char value, size_t size) { memset((void *)(uintptr_t)to, value, size); return 0; }
 

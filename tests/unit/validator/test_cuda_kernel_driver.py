@@ -5,50 +5,38 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from envsmith.validator import devices
 from envsmith.validator.checks.cuda_kernel_driver import PTX, cuda_kernel_driver
-from envsmith.validator.supervise import Supervisor
+from envsmith.validator.devices import Device
 from envsmith.wire.results import CheckResult
+from tests.unit.validator import fake_driver
 
-COMPILER = shutil.which("cc") or shutil.which("gcc")
 PTXAS = shutil.which("ptxas")
-SOURCE = Path(__file__).with_name("fake_libcuda.c")
 
 
 @pytest.fixture(scope="module")
 def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    if COMPILER is None:
-        pytest.skip("no C compiler")
-    path = tmp_path_factory.mktemp("driver") / "libcuda.so.1"
-    subprocess.run([COMPILER, "-shared", "-fPIC", "-o", str(path), str(SOURCE)], check=True)
-    return path
+    return fake_driver.build(tmp_path_factory.mktemp("driver"))
 
 
 @pytest.fixture
-def run(library: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[object]:
-    import ctypes
+def run(library: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[..., CheckResult]:
+    fake_driver.use(library, monkeypatch)
 
-    load = ctypes.CDLL
-    monkeypatch.setattr(ctypes, "CDLL", lambda name: load(str(library) if name == "libcuda.so.1" else name))
-    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
-    monkeypatch.setattr(devices, "device_nodes", lambda: ("/dev/nvidia0",))
-
-    def run_with(fault: str) -> CheckResult:
+    def run_with(fault: str, device: Device | None = fake_driver.DEVICE) -> CheckResult:
         monkeypatch.setenv("FAKE_CUDA", fault)
-        with Supervisor((cuda_kernel_driver,)) as supervisor:
-            return supervisor.run(cuda_kernel_driver)
+        return fake_driver.run(cuda_kernel_driver, tmp_path, device)
 
     return run_with
 
 
-def test_a_good_driver_passes(run: object) -> None:
-    result = run("")  # type: ignore[operator]
-    assert (result.status, result.ran_on) == ("pass", ("cuda:0 Fake GPU 7 (9.0)",)), result
+def test_a_good_driver_passes(run: Callable[..., CheckResult]) -> None:
+    result = run("")
+    assert (result.status, result.message) == ("pass", "all 100003 elements right, driver for CUDA 12.4"), result
     assert {metric.name: metric.value for metric in result.metrics}["driver_cuda"] == "12.4"
 
 
@@ -60,38 +48,24 @@ def test_a_good_driver_passes(run: object) -> None:
         ("ptx", "cuModuleLoadDataEx returned CUDA_ERROR_FAKE (218): ptxas fatal : line 3"),
         ("memory", "cuMemAlloc_v2 returned CUDA_ERROR_FAKE (2)"),
         ("mismatch", "user-mode driver and the kernel module are of different versions"),
-        ("no-device", "the driver lists no CUDA device"),
+        ("no-device", "there is a GPU, but the driver lists no CUDA device"),
+        ("two-devices", "the driver lists 2 GPUs where CUDA_VISIBLE_DEVICES leaves one"),
     ],
 )
-def test_a_bad_one_fails_with_the_reason(run: object, fault: str, words: str) -> None:
-    result = run(fault)  # type: ignore[operator]
+def test_a_bad_one_fails_with_the_reason(run: Callable[..., CheckResult], fault: str, words: str) -> None:
+    result = run(fault)
     assert result.status == "fail"
     assert words in result.message
-    assert result.ran_on == ()
 
 
-def test_a_driver_that_crashes_is_a_crash(run: object) -> None:
-    result = run("segfault")  # type: ignore[operator]
+def test_a_gpu_that_the_driver_did_not_list_is_looked_for_again(run: Callable[..., CheckResult]) -> None:
+    assert run("no-device", None).message == "there is a GPU, but the driver lists no CUDA device"
+    assert run("two-devices", None).status == "pass"
+
+
+def test_a_driver_that_crashes_is_a_crash(run: Callable[..., CheckResult]) -> None:
+    result = run("segfault")
     assert (result.status, result.signal) == ("crash", "SIGSEGV")
-
-
-def test_no_driver_and_no_device_is_a_skip(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(devices, "device_nodes", lambda: ())
-    monkeypatch.setattr(devices, "_look", lambda: {"devices": (), "problem": "no driver: libcuda.so.1: not there"})
-    with Supervisor((cuda_kernel_driver,)) as supervisor:
-        result = supervisor.run(cuda_kernel_driver)
-    assert (result.status, result.needs_gpu) == ("skip", True)
-    assert result.message == "no NVIDIA GPU here (no /dev/nvidia0; no driver: libcuda.so.1: not there)"
-
-
-@pytest.mark.parametrize("value", ["", "-1"])
-def test_hidden_gpus_are_a_skip_that_names_the_variable(monkeypatch: pytest.MonkeyPatch, value: str) -> None:
-    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", value)
-    monkeypatch.setattr(devices, "device_nodes", lambda: ("/dev/nvidia0",))
-    monkeypatch.setattr(devices, "_look", lambda: {"devices": (), "problem": "cuInit returned ..."})
-    with Supervisor((cuda_kernel_driver,)) as supervisor:
-        result = supervisor.run(cuda_kernel_driver)
-    assert (result.status, result.message) == ("skip", f"CUDA_VISIBLE_DEVICES={value!r} hides every GPU")
 
 
 @pytest.mark.skipif(PTXAS is None, reason="no ptxas")
