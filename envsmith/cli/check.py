@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from envsmith.cli.request import format_option, output_format
+from envsmith.cli.request import output_format
 from envsmith.errors import UsageError
 
 if TYPE_CHECKING:
@@ -34,7 +34,14 @@ _FILE = click.Path(path_type=Path)
 @click.option("--certificate", type=_FILE, help="Write the certificate to this file.")
 @click.option("--save-snapshot", type=_FILE, help="Write what was seen to this file, as JSON.")
 @click.option("--redact", is_flag=True, help="Leave names and serial numbers out of the saved snapshot.")
-@format_option
+@click.option(
+    "--format",
+    "output",
+    metavar="NAME",
+    default="text",
+    show_default=True,
+    help="text, json, junit (XML for CI systems) or markdown (for their summary pages).",
+)
 def check(
     python: str | None,
     image: str | None,
@@ -52,7 +59,7 @@ def check(
 
     Exit status: 0 good, or nothing to run on a GPU; 1 findings that are errors; 5 a check failed.
     """
-    as_json = output_format(output) == "json"
+    output = output_format(output, "junit", "markdown")
     _refuse_contradictions(
         {"--python": python, "--image": image, "--snapshot": snapshot},
         {"--snapshot": snapshot, "--facts": facts},
@@ -71,7 +78,7 @@ def check(
     options = CheckOptions(facts_only=facts, only=_ids(only), skip=_ids(skip))
     run = _judge_file(snapshot) if snapshot else _run(python, image, options)
     run = _write(run, certificate, save_snapshot, redact)
-    _print(run, as_json)
+    _print(run, output)
     status = exit_status(run, require_gpu=require_gpu)
     _explain(status, run)
     return status
@@ -147,11 +154,20 @@ def _explain(status: int, run: CheckRun) -> None:
         click.echo(f"envsmith: exit status {status}: a GPU is required, and no GPU check passed", err=True)
 
 
-def _print(run: CheckRun, as_json: bool) -> None:
-    if as_json:
+def _print(run: CheckRun, output: str) -> None:
+    """Print the answer in the format asked for."""
+    if output == "json":
         from envsmith.report.documents import print_json
 
         print_json(run)
+    elif output == "junit":
+        from envsmith.report.junit import print_junit
+
+        print_junit(run)
+    elif output == "markdown":
+        from envsmith.report.markdown import print_markdown
+
+        print_markdown(run)
     else:
         from envsmith.report.check_text import print_check
 

@@ -120,9 +120,9 @@ def build_request(typed: Typed, matrix: Matrix) -> BuildRequest:
     return request
 
 
-def output_format(name: str) -> str:
-    """Return "text" or "json". Raises UsageError for another."""
-    return _one_of(("text", "json"), "--format", name) or "text"
+def output_format(name: str, *others: str) -> str:
+    """Return "text", "json" or one of the others that a command knows. Raises UsageError for another."""
+    return _one_of(("text", "json", *others), "--format", name) or "text"
 
 
 def native_platform() -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from rich.text import Text
 
 from envsmith.model.certificate import Certificate, Predicate
-from envsmith.report.check_text import print_checks
+from envsmith.report.check_text import print_checks, print_rates
 from envsmith.report.console import Page, clean, verdict_style
 
 
@@ -18,17 +18,42 @@ def print_certificate(certificate: Certificate) -> None:
         _row(out, predicate.subject_kind, subject.name)
     _row(out, "issued", f"{predicate.issued_at} by {predicate.tool}, {predicate.seconds:.0f} s of checks")
     _print_environment(out, predicate)
-    predicted = ", ".join(predicate.predicted_compute_capabilities) or "none stated"
-    proved = ", ".join(predicate.proved_compute_capabilities) or "none"
-    source = f" (by the {predicate.predicted_from})" if predicate.predicted_from else ""
-    _row(out, "predicted", f"compute capabilities {predicted}{source}")
-    _row(out, "proved", f"compute capabilities {proved}")
+    _print_coverage(out, predicate)
+    _print_capabilities(out, predicate)
     out.blank()
     print_checks(out, predicate.checks)
+    if predicate.rates:
+        out.blank()
+        print_rates(out, predicate.rates)
     findings = [Text(clean(f"{f.severity.name} {f.rule}: {f.summary}")) for f in predicate.findings]
     _print_section(out, "Findings", findings)
     _print_section(out, "Not looked at", [Text(clean(text)) for text in predicate.not_looked_at])
     _print_digests(out, certificate)
+
+
+def _print_coverage(out: Page, predicate: Predicate) -> None:
+    """The level, and how much was run of what there is."""
+    covered = predicate.coverage
+    _row(out, "level", predicate.level or "none stated (from before there were levels)")
+    if covered is None:
+        return
+    gpus = str(len(covered.gpus_run)) + (f" of {covered.gpus_present}" if covered.gpus_present is not None else "")
+    _row(out, "coverage", f"{len(covered.checks_run)} of {covered.checks_of_level} checks, {gpus} GPUs")
+    if covered.left_out:
+        _row(out, "left out", ", ".join(covered.left_out))
+    for skipped in covered.optional_skipped:
+        _row(out, "optional", f"{skipped.check} was skipped: {skipped.reason}")
+
+
+def _print_capabilities(out: Page, predicate: Predicate) -> None:
+    """What was predicted and what was proved, and the difference."""
+    predicted, proved = predicate.predicted_compute_capabilities, predicate.proved_compute_capabilities
+    source = f" (by the {predicate.predicted_from})" if predicate.predicted_from else ""
+    _row(out, "predicted", f"compute capabilities {', '.join(predicted) or 'none stated'}{source}")
+    _row(out, "proved", f"compute capabilities {', '.join(proved) or 'none'}")
+    unproved = [capability for capability in predicted if capability not in proved]
+    if unproved:
+        _row(out, "not proved", f"compute capabilities {', '.join(unproved)}: predicted, and not run on any such GPU")
 
 
 def _print_digests(out: Page, certificate: Certificate) -> None:
@@ -52,9 +77,11 @@ def _print_digests(out: Page, certificate: Certificate) -> None:
 
 def print_verified(certificate: Certificate, against_image: str | None) -> None:
     """Say in one line that a certificate holds, and what was not asked."""
-    verdict = certificate.predicate.verdict
+    verdict, level = certificate.predicate.verdict, certificate.predicate.level
     about = f"it is about the image {clean(against_image)}" if against_image else "no image was named to compare with"
     line = Text.assemble("not edited; ", about, "; it says: ", (clean(verdict), verdict_style(verdict)))
+    if level:
+        line.append(f" at level {clean(level)}")
     Page().line(line)
 
 

@@ -8,9 +8,12 @@ from rich.text import Text
 
 from envsmith.model.check_run import CheckRun
 from envsmith.model.findings import NOT_APPLICABLE, Diagnosis, Finding, Fix, Severity, describe_gap
+from envsmith.model.rates import RateJudgement
+from envsmith.model.verdict import describe_rate
 from envsmith.report.console import STYLES, Page, clean, verdict_style
+from envsmith.report.headline import headline
 from envsmith.wire.facts import LimitFacts, Snapshot
-from envsmith.wire.results import PASS, SKIP, CheckResult, Metric
+from envsmith.wire.results import PASS, SKIP, CheckResult
 
 _STRAY_LINES_SHOWN = 5
 _GIB = 1024**3
@@ -22,6 +25,9 @@ def print_check(run: CheckRun) -> None:
     _print_findings(out, run.diagnosis)
     if run.report.results:
         print_checks(out, run.report.results)
+        out.blank()
+    if run.rates:
+        print_rates(out, run.rates)
         out.blank()
     _print_versions(out, run)
     _print_unseen(out, run)
@@ -77,31 +83,21 @@ def print_checks(out: Page, results: Iterable[CheckResult]) -> None:
 
 
 def _check_text(result: CheckResult) -> Text:
-    """Title and time of a check that ran, and its numbers or what it says."""
+    """Title and time of a check that ran, and its number or what it says."""
     text = Text.assemble(clean(result.title), (f"  {result.seconds:.1f} s", "dim"))
-    numbers, said = headline(result.metrics), clean(result.message)
-    if result.status == PASS and numbers:
-        text.append(f"  {numbers}")
+    number, said = headline(result), clean(result.message)
+    if result.status == PASS and number:
+        text.append(f"  {number}")
     elif said:
         text.append(f"  {said}", "dim" if result.status == PASS else "")
     return text
 
 
-def headline(metrics: Iterable[Metric]) -> str:
-    """The numbers that tell most: rates, and whatever was judged against a limit; two at most."""
-    metrics = list(metrics)
-    rates = [metric for metric in metrics if metric.name.endswith(("_tflops", "_gb_s"))]
-    judged = [metric for metric in metrics if metric.limit is not None and metric not in rates]
-    return ", ".join(_number(metric) for metric in (*rates[:1], *judged)[:2])
-
-
-def _number(metric: Metric) -> str:
-    limit = "" if metric.limit is None else f" (limit {_short(metric.limit)})"
-    return f"{clean(metric.name)} {_short(metric.value)}{limit}"
-
-
-def _short(value: float | str) -> str:
-    return f"{value:.3g}" if isinstance(value, float) else clean(str(value))
+def print_rates(out: Page, rates: Iterable[RateJudgement]) -> None:
+    """What was measured, against the floors."""
+    out.title("Rates")
+    for rate in rates:
+        out.hanging(Text(f"{clean(rate.status):<12}", STYLES.get(rate.status, "")), clean(describe_rate(rate)), 2)
 
 
 def _print_versions(out: Page, run: CheckRun) -> None:

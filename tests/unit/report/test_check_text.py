@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import pytest
-
 from envsmith.doctor.run import diagnose
 from envsmith.model.check_run import CheckRun
+from envsmith.model.rates import GOOD, INCONCLUSIVE, RateJudgement
 from envsmith.model.verdict import judge
-from envsmith.report.check_text import headline, print_check
+from envsmith.report.check_text import print_check
 from envsmith.wire.facts import Gap
 from envsmith.wire.results import CheckResult, Metric, ValidationReport
 from tests.machines import driver, host, laptop, limits, machine, small_matrix
@@ -29,7 +28,7 @@ def text_of(capsys, monkeypatch, snapshot=None, results=(PASSED,), **changes) ->
 def test_a_good_run(capsys, monkeypatch):
     assert text_of(capsys, monkeypatch) == (
         "Checks\n"
-        "  pass    AMP products  4.5 s  fp16_tflops 612\n"
+        "  pass    AMP products  4.5 s  fp16 612 TFLOP/s\n"
         "\n"
         "Python  3.11.2  /opt/venv/bin/python (venv)\n"
         "torch   2.6.0+cu124, CUDA 12.4\n"
@@ -84,17 +83,23 @@ def test_lines_end_where_their_text_ends(capsys, monkeypatch):
     assert text.endswith("Certificate: c.json\n")
 
 
-@pytest.mark.parametrize(
-    ("metrics", "expected"),
-    [
-        ((), ""),
-        ((Metric("elements", 1000),), ""),
-        (
-            (Metric("max_error", 0.123456, 1.0), Metric("rate_tflops", 600.0)),
-            "rate_tflops 600, max_error 0.123 (limit 1)",
-        ),
-        ((Metric("wrong", 0, 0), Metric("a_tflops", 1.0), Metric("b_tflops", 2.0)), "a_tflops 1, wrong 0 (limit 0)"),
-    ],
+RATE = RateJudgement(
+    device="cuda:0 NVIDIA H200 (9.0)",
+    check="rates",
+    quantity="bfloat16_rate_tflops",
+    measured=705.2,
+    unit="TFLOP/s",
+    peak=989.0,
+    fraction=0.713,
+    floor=494.5,
+    basis="H200 SXM: measured",
+    status=GOOD,
+    reason="71% of the peak of 989 TFLOP/s, the floor is 494 TFLOP/s (50%)",
 )
-def test_the_numbers_that_tell_most(metrics, expected):
-    assert headline(metrics) == expected
+
+
+def test_rates_are_told_with_their_floors(capsys, monkeypatch):
+    busy = replace(RATE, status=INCONCLUSIVE, reason="because of other users")
+    text = text_of(capsys, monkeypatch, rates=(RATE, busy))
+    assert "\nRates\n  good         bfloat16 product 705 TFLOP/s on cuda:0 NVIDIA H200 (9.0): 71% of" in text
+    assert "  inconclusive bfloat16 product 705 TFLOP/s on cuda:0 NVIDIA H200 (9.0): because" in text
