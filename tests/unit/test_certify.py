@@ -18,8 +18,11 @@ from envsmith.doctor.run import diagnose
 from envsmith.errors import EnvsmithError, UsageError, ValidationFailedError
 from envsmith.model.certificate import CERTIFIED, FAILED, NOT_ON_GPU, PREDICATE_TYPE, STATEMENT_TYPE, Certificate
 from envsmith.model.check_run import CheckRun
+from envsmith.model.rates import GOOD as GOOD_RATE
+from envsmith.model.rates import INCONCLUSIVE, LOW, NOT_JUDGED, RateJudgement
 from envsmith.model.request import BuildRequest
-from envsmith.model.verdict import judge
+from envsmith.model.verdict import gpus_present, judge
+from envsmith.validator.catalogue import ALL
 from envsmith.wire.encode import canonical_json
 from envsmith.wire.facts import Gap, TorchRuntimeFacts
 from envsmith.wire.results import STATUSES, CheckResult, Metric, ValidationReport
@@ -104,6 +107,110 @@ def test_the_verdict_by_its_definition(results):
     assert judge(report(*results)).status == expected
 
 
+def rate(status: str, reason: str = "40% of the peak") -> RateJudgement:
+    device = "cuda:0 NVIDIA H200 (9.0)"
+    known = (device, "rates", "bfloat16_rate_tflops", 400.0, "TFLOP/s", 989.0, 0.4, 494.5)
+    return RateJudgement(*known, "measured", status, reason)
+
+
+def test_an_optional_check_that_was_skipped_does_not_stand_in_the_way():
+    absent = replace(result("nvcc", "skip", message="no nvcc here"), optional=True)
+    verdict = judge(report(*GOOD, absent))
+    assert verdict.status == CERTIFIED
+    assert verdict.reason == (
+        "the 2 GPU checks passed on NVIDIA H200 (9.0); skipped, as what they test is not here: nvcc"
+    )
+    assert judge(report(*GOOD, replace(absent, status="fail"))).status == FAILED
+    assert judge(report(absent, replace(absent, message="other"))).status == NOT_ON_GPU
+
+
+def test_a_low_rate_fails_and_an_inconclusive_one_is_told():
+    low = judge(report(*GOOD), rates=(rate(GOOD_RATE), rate(LOW)))
+    assert low.status == FAILED
+    assert low.reason == "bfloat16 product 400 TFLOP/s on cuda:0 NVIDIA H200 (9.0): 40% of the peak"
+    verdict = judge(report(*GOOD), rates=(rate(GOOD_RATE), rate(INCONCLUSIVE)))
+    assert verdict.status == CERTIFIED
+    assert "1 of 2 rates inconclusive: right results, and the speed is not proved" in verdict.reason
+    assert "inconclusive" not in judge(report(*GOOD), rates=(rate(GOOD_RATE), rate(NOT_JUDGED))).reason
+
+
+def test_a_part_of_the_gpus_is_certified_for_those():
+    checked = report(*GOOD, gpus=(gpu(index=0), gpu(index=1)))
+    checked = replace(checked, level="standard", gpus=("cuda:0 NVIDIA H200 (9.0)",))
+    assert judge(checked).status == CERTIFIED
+    assert judge(checked).reason == (
+        "all 2 GPU checks of level standard passed on NVIDIA H200 (9.0), 1 of the 2 GPUs here"
+    )
+    covered = certify.coverage(checked)
+    assert covered is not None
+    assert (covered.gpus_run, covered.gpus_present) == (("cuda:0 NVIDIA H200 (9.0)",), 2)
+
+
+def test_coverage_counts_what_the_level_has():
+    absent = replace(result("nvcc", "skip", message="no nvcc here"), optional=True)
+    of_quick = {check.id for check in ALL if check.level == "quick"}
+    of_all = {check.id for check in ALL}
+    for level, known in (("quick", of_quick), ("stress", of_all)):
+        covered = certify.coverage(replace(report(*GOOD, absent), level=level))
+        assert covered is not None
+        assert covered.checks_run == ("torch-imports", "cuda-kernel", "cudnn-convolution")
+        ours = {"torch-imports", "cuda-kernel", "cudnn-convolution", "nvcc"}
+        assert covered.checks_of_level == len(known | ours)
+        assert set(covered.left_out) == known - ours
+        assert [(skipped.check, skipped.reason) for skipped in covered.optional_skipped] == [("nvcc", "no nvcc here")]
+    assert certify.coverage(report(*GOOD)) is None
+
+
+def test_slices_are_counted_and_not_the_gpu_that_they_are_of():
+    cut = replace(gpu(), mig_enabled=True)
+    slices = tuple(replace(gpu("NVIDIA H200 MIG 1g.18gb"), is_mig_slice=True, mig_enabled=None) for _ in range(3))
+    assert gpus_present(machine(gpus=(cut, *slices, gpu(index=1)))) == 4
+    assert gpus_present(machine(gpus=None)) is None
+
+
+def test_level_coverage_and_rates_are_in_the_certificate():
+    checked = replace(report(*GOOD), level="standard", gpus=("cuda:0 NVIDIA H200 (9.0)",))
+    certificate = certify.issue(replace(run(checked), rates=(rate(GOOD_RATE),)), issued_at=NOW)
+    read = certify.verify(data_of(certificate), "c")
+    assert read == certificate
+    assert (read.predicate.level, read.predicate.rates) == ("standard", (rate(GOOD_RATE),))
+    assert read.predicate.coverage == certify.coverage(checked)
+
+
+def test_certified_with_a_low_rate_is_not_borne_out():
+    certificate = certify.issue(replace(run(report(*GOOD)), rates=(rate(LOW),)), issued_at=NOW)
+    with pytest.raises(certify.EditedError, match="do not bear that out"):
+        certify.verify(data_of(certificate), "c")
+
+
+def test_certified_with_an_optional_skip_is_borne_out():
+    absent = replace(result("nvcc", "skip", message="no nvcc here"), optional=True)
+    certificate = certify.issue(run(report(*GOOD, absent)), issued_at=NOW)
+    assert certify.verify(data_of(certificate), "c").predicate.verdict == CERTIFIED
+
+
+@pytest.mark.parametrize(
+    ("level", "least", "holds"),
+    [
+        ("quick", "quick", True),
+        ("quick", "standard", False),
+        ("standard", "quick", True),
+        ("standard", "standard", True),
+        ("standard", "stress", False),
+        ("stress", "standard", True),
+        ("", "quick", False),
+        ("extreme", "quick", False),
+    ],
+)
+def test_the_least_level(level, least, holds):
+    certificate = certify.issue(run(replace(report(*GOOD), level=level)), issued_at=NOW)
+    if holds:
+        certify.require_level(certificate, least, "c")
+    else:
+        with pytest.raises(ValidationFailedError, match=f"{least} is required"):
+            certify.require_level(certificate, least, "c")
+
+
 def test_an_image_certificate():
     certificate = issued()
     (subject,) = certificate.subject
@@ -162,6 +269,7 @@ def test_a_certificate_of_an_earlier_day_is_still_read():
     assert certificate.predicate.verdict == CERTIFIED
     assert certificate.predicate.proved_compute_capabilities == ("9.0",)
     assert all(check.status == "pass" for check in certificate.predicate.checks)
+    assert (certificate.predicate.level, certificate.predicate.coverage, certificate.predicate.rates) == ("", None, ())
 
 
 def test_formatting_is_no_edit():

@@ -8,8 +8,9 @@ from dataclasses import replace
 import pytest
 
 from envsmith import certify
+from envsmith.wire.results import Expectation
 from tests.unit.cli.command import envsmith
-from tests.unit.test_certify import GOOD, IMAGE, OTHER_IMAGE, issued, report, result, run
+from tests.unit.test_certify import GOOD, IMAGE, OTHER_IMAGE, RECORDED, issued, report, result, run
 
 
 @pytest.fixture
@@ -45,6 +46,45 @@ def test_verify_by_digest_needs_no_engine(path):
 
 def test_verify_without_an_image_says_what_it_did_not_compare(path):
     assert "no image was named to compare with" in envsmith("certificate", "verify", path).stdout
+
+
+def test_the_json_of_an_older_certificate_is_what_was_issued():
+    old = RECORDED / "h200-x2.json"
+    document = json.loads(envsmith("certificate", "show", old, "--format", "json").stdout)
+    assert document["statement"] == json.loads(old.read_bytes())
+
+
+def test_show_tells_what_was_predicted_and_not_proved(path):
+    expectation = Expectation(compute_capabilities=("8.0", "9.0", "12.0"), source="labels")
+    level = replace(report(*GOOD), level="standard", gpus=("cuda:0 NVIDIA H200 (9.0)",))
+    certify.write(certify.issue(replace(run(level), expectation=expectation)), path)
+    shown = envsmith("certificate", "show", path).stdout
+    assert "predicted  compute capabilities 8.0, 9.0, 12.0 (by the labels)\n" in shown
+    assert "proved     compute capabilities 9.0\n" in shown
+    assert "not proved compute capabilities 8.0, 12.0: predicted, and not run on any such GPU\n" in shown
+    assert "level      standard\n" in shown
+    assert f"coverage   3 of {certify.coverage(level).checks_of_level} checks, 1 of 1 GPUs\n" in shown
+
+
+def test_an_older_certificate_states_no_level():
+    old = RECORDED / "h200-x2.json"
+    assert "level      none stated" in envsmith("certificate", "show", old).stdout
+    assert envsmith("certificate", "verify", old).returncode == 0
+    done = envsmith("certificate", "verify", old, "--level", "quick")
+    assert (done.returncode, done.stdout) == (5, "")
+    assert "states no level, and quick is required" in done.stderr
+
+
+def test_the_level_must_be_reached(path):
+    certify.write(certify.issue(run(replace(report(*GOOD), level="standard"))), path)
+    done = envsmith("certificate", "verify", path, "--level", "standard")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.endswith("it says: certified at level standard\n")
+    done = envsmith("certificate", "verify", path, "--level", "stress")
+    assert done.returncode == 5
+    assert "is of level standard, and stress is required" in done.stderr
+    assert "--level stress" in done.stderr
+    assert envsmith("certificate", "verify", path, "--level", "extreme").returncode == 2
 
 
 def test_another_image(path):

@@ -7,6 +7,7 @@ import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
+from xml.etree import ElementTree
 
 import pytest
 
@@ -43,6 +44,22 @@ def test_json_is_one_document(tmp_path):
     assert document["diagnosis"]["findings"][0]["rule"] == "ENV002"
     assert document["report"]["snapshot"]["driver"]["driver_cuda"] == "11.4"
     assert document["verdict"]["status"] == "not certified on a GPU"
+
+
+def test_junit_is_one_xml_document(tmp_path):
+    done = envsmith("check", "--snapshot", saved(tmp_path, OLD_DRIVER), "--format", "junit")
+    suite = ElementTree.fromstring(done.stdout)
+    assert (done.returncode, suite.tag, suite.attrib["failures"]) == (1, "testsuite", "1")
+    (failed,) = [case for case in suite.iter("testcase") if case.find("failure") is not None]
+    assert failed.attrib["name"].startswith("ENV002 ")
+
+
+def test_markdown_is_one_document_with_the_command(tmp_path):
+    done = envsmith("check", "--snapshot", saved(tmp_path, OLD_DRIVER), "--format", "markdown")
+    assert done.returncode == 1
+    assert done.stdout.startswith("## \u26a0\ufe0f not certified on a GPU: ")
+    assert "\n### ERROR ENV002\n" in done.stdout
+    assert "\n```sh\n/opt/venv/bin/python -m pip install --force-reinstall torch==2.7.1+cu118 " in done.stdout
 
 
 def test_a_laptop_without_a_gpu_is_no_failure(tmp_path):
