@@ -5,10 +5,12 @@ from __future__ import annotations
 from envsmith.validator.check import Check
 from envsmith.validator.checks.amp_matmul import amp_matmul
 from envsmith.validator.checks.companions import companions
+from envsmith.validator.checks.copy_bandwidth import copy_bandwidth
 from envsmith.validator.checks.cuda_kernel_driver import cuda_kernel_driver
 from envsmith.validator.checks.cuda_kernel_torch import cuda_kernel_torch
 from envsmith.validator.checks.cuda_libraries import cuda_libraries
 from envsmith.validator.checks.cudnn_convolution import cudnn_convolution
+from envsmith.validator.checks.device_memory import device_memory
 from envsmith.validator.checks.driver_memory_copy import driver_memory_copy
 from envsmith.validator.checks.nccl_all_reduce import nccl_all_reduce
 from envsmith.validator.checks.torch_import import torch_import
@@ -25,4 +27,6 @@ ALL: tuple[Check, ...] = (
     cudnn_convolution,
     nccl_all_reduce,
     amp_matmul,
+    copy_bandwidth,
+    device_memory,
 )
