@@ -6,24 +6,23 @@ It runs where nothing is installed, so it prints plain text itself; rules and ce
 from __future__ import annotations
 
 import argparse
-import difflib
 import hashlib
 import json
 import os
 import signal
 import sys
 import time
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
-from typing import TYPE_CHECKING, Any, Sequence
+from typing import TYPE_CHECKING, Sequence
 
 from envsmith import __version__, probe
 from envsmith.probe.summary import fact_lines
-from envsmith.validator.text import one_message
+from envsmith.probe.torch_facts import torch_facts, with_torch_facts
 from envsmith.wire.encode import to_plain
-from envsmith.wire.facts import Gap, LibraryFacts, Snapshot, TorchRuntimeFacts
-from envsmith.wire.results import PASS, SKIP, CheckResult, Expectation, ValidationReport
+from envsmith.wire.facts import Snapshot
+from envsmith.wire.results import LEVELS, PASS, SKIP, STANDARD, CheckResult, Expectation, ValidationReport
 
 # The checks are imported by those who run them: `facts` must be quick, and a bundle is compiled at each start.
 if TYPE_CHECKING:
@@ -36,8 +35,6 @@ EXIT_FAILED = 5
 EXIT_SIGNAL = 128
 
 _TORCH_FACTS = "torch-facts"
-# CUDA is initialised for it, on every GPU
-_TORCH_FACTS_LIMIT_S = 60.0
 
 
 class UsageError(Exception):
@@ -97,6 +94,11 @@ def _parser() -> argparse.ArgumentParser:
     check.add_argument("--list", action="store_true", help="list the checks and exit")
     check.add_argument("--only", action="append", default=[], metavar="ID", help="run only this check (repeatable)")
     check.add_argument("--skip", action="append", default=[], metavar="ID", help="leave out this check (repeatable)")
+    check.add_argument("--level", choices=LEVELS, default=STANDARD, help="how much is run; default: standard")
+    check.add_argument("--seconds", type=float, metavar="N", help="how long a check of level stress works; default: 60")
+    check.add_argument(
+        "--gpus", action="append", default=[], metavar="WHICH", help="run on these: indexes or UUIDs, with commas"
+    )
     check.add_argument("--expect", metavar="JSON", help="what the environment should hold, as JSON")
     check.add_argument("--require-gpu", action="store_true", help="fail unless every check passed on a GPU")
     return parser
@@ -115,16 +117,15 @@ def _facts(options: argparse.Namespace) -> int:
 def _check(options: argparse.Namespace) -> int:
     if options.list:
         return _list(options.format)
-    from envsmith.validator.expectation import read_expectation
     from envsmith.validator.forked import NoProcessError
 
-    checks = choose(options.only, options.skip)
     try:
-        expectation = read_expectation(options.expect) if options.expect is not None else None
-    except ValueError as error:
-        raise UsageError(f"--expect: {error}") from None
-    try:
-        report, devices = _run(checks, expectation, options.format)
+        run = _read_options(options)
+        report, devices = _run(run)
+    except UsageError as error:
+        if options.format == "jsonl":  # for a program that reads the events: it tells this from a crash by that
+            _print_json({"event": "usage-error", "message": str(error)})
+        raise
     except NoProcessError as error:
         print(f"envsmith: error: {error}", file=sys.stderr)
         return EXIT_FAILED
@@ -142,35 +143,45 @@ def _check(options: argparse.Namespace) -> int:
 
 
 def _list(output: str) -> int:
-    from envsmith.validator.catalogue import ALL
+    from envsmith.validator.selection import listing, listing_lines
 
     if output == "text":
-        for check in ALL:
-            print(f"{check.id:20} {check.title}{'' if not check.needs_gpu else ' [GPU]'}")
-        return 0
-    names = ("id", "title", "limit_s", "needs_gpu", "needs_torch", "requires")
-    checks = [{name: getattr(check, name) for name in names} for check in ALL]
-    _print_json({"schema": 1, "kind": "checks", "checks": checks})
+        print("\n".join(listing_lines()))
+    else:
+        _print_json({"schema": 1, "kind": "checks", "checks": listing()})
     return 0
 
 
-def choose(only: Sequence[str], skip: Sequence[str]) -> tuple[Check, ...]:
-    """The checks to run, in their order. Raises UsageError for an unknown id, or when none is left."""
-    from envsmith.validator.catalogue import ALL
+@dataclass(frozen=True)
+class _Run:
+    """What was asked for. gpus: words that name devices; none for all."""
 
-    wanted, unwanted = ([name for item in items for name in item.split(",") if name] for items in (only, skip))
-    known = [check.id for check in ALL]
-    for name in (*wanted, *unwanted):
-        if name not in known:
-            near = difflib.get_close_matches(name, known, 1)
-            raise UsageError(
-                f"there is no check {one_message(name)!r}"
-                + (f": did you mean {near[0]!r}?" if near else ": see --list")
-            )
-    chosen = tuple(c for c in ALL if (not wanted or c.id in wanted) and c.id not in unwanted)
-    if not chosen:
-        raise UsageError("--only and --skip leave no check to run")
-    return chosen
+    checks: tuple[Check, ...]
+    level: str
+    stress_s: float
+    gpus: tuple[str, ...]
+    expectation: Expectation | None
+    format: str
+
+
+def _read_options(options: argparse.Namespace) -> _Run:
+    """Raises UsageError."""
+    from envsmith.validator.expectation import read_expectation
+    from envsmith.validator.selection import SelectionError, choose, stress_seconds, words
+
+    try:
+        checks = choose(words(options.only), words(options.skip), options.level)
+        stress_s = stress_seconds(options.seconds, options.level)
+    except SelectionError as error:
+        raise UsageError(f"{error}: {error.hint}") from None
+    try:
+        expectation = read_expectation(options.expect) if options.expect is not None else None
+    except ValueError as error:
+        raise UsageError(f"--expect: {error}") from None
+    gpus = words(options.gpus)
+    if options.gpus and not gpus:
+        raise UsageError("--gpus names none: give indexes or UUIDs, with commas")
+    return _Run(checks, options.level, stress_s, gpus, expectation, options.format)
 
 
 @dataclass
@@ -186,43 +197,47 @@ class _Output:
             _print_facts(snapshot)
             print()
 
-    def start(self, check: Check) -> None:
+    def start(self, check: Check, device: Device | None) -> None:
         if self.format == "jsonl":
-            _print_json({"event": "start", "id": check.id, "title": check.title, "limit_s": check.limit_s})
+            label = None if device is None else device.label
+            told = {"id": check.id, "title": check.title, "limit_s": check.limit_s, "device": label}
+            _print_json({"event": "start", **told})
 
     def result(self, result: CheckResult) -> None:
         if self.format == "jsonl":
             _print_json({"event": "result", "result": result})
         elif self.format == "text":
-            print(f"{result.status:7} {result.id:19} {result.seconds:6.1f} s  {result.message}", flush=True)
+            print(f"{result.status:7} {result.id:24} {result.seconds:6.1f} s  {result.message}", flush=True)
             for line in result.log_tail[-8:]:
                 print(f"        | {line}")
 
 
-def _run(
-    checks: tuple[Check, ...], expectation: Expectation | None, output: str
-) -> tuple[ValidationReport, tuple[Device, ...]]:
+def _run(run: _Run) -> tuple[ValidationReport, tuple[Device, ...]]:
+    """Raises UsageError for GPUs that are not there, and without a folder for temporary files; NoProcessError."""
     from envsmith.validator.catalogue import ALL
+    from envsmith.validator.devices import DeviceChoiceError
     from envsmith.validator.proof import proved
+    from envsmith.validator.selection import of_level
     from envsmith.validator.supervise import Supervisor
 
     started_at, started = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()), time.monotonic()
-    tell = _Output(output)
-    snapshot = probe.collect(TOOL)
-    tell.snapshot(snapshot)
-    results = []
+    tell = _Output(run.format)
     try:
-        supervisor = Supervisor(ALL, expectation, {_TORCH_FACTS: _torch_facts})
+        supervisor = Supervisor(ALL, run.expectation, {_TORCH_FACTS: torch_facts}, run.level, run.stress_s)
     except OSError as error:
         raise UsageError(f"a folder for temporary files is needed: {error} (TMPDIR names another)") from None
     with supervisor:
-        for check in checks:
-            tell.start(check)
-            result = supervisor.run(check)
-            results.append(result)
-            tell.result(result)
-        if any(check.needs_torch for check in checks):
-            snapshot = _with_torch_facts(snapshot, *supervisor.call_in_torch(_TORCH_FACTS, _TORCH_FACTS_LIMIT_S))
+        supervisor.begin(run.checks)  # what takes longest goes on while this process looks around
+        if run.gpus:
+            try:
+                supervisor.choose_devices(run.gpus)
+            except DeviceChoiceError as error:
+                raise UsageError(f"--gpus: {error}") from None
+        snapshot = probe.collect(TOOL)
+        tell.snapshot(snapshot)
+        results = supervisor.run_all(run.checks, tell.start, tell.result)
+        if any(check.needs_torch for check in run.checks):
+            snapshot = with_torch_facts(snapshot, *supervisor.torch_value(_TORCH_FACTS))
         devices = supervisor.devices
     report = ValidationReport(
         tool=TOOL,
@@ -230,36 +245,12 @@ def _run(
         started_at=started_at,
         seconds=round(time.monotonic() - started, 3),
         snapshot=snapshot,
-        results=tuple(results),
-        proved_compute_capabilities=proved(ALL, tuple(results), devices),
+        results=results,
+        proved_compute_capabilities=proved(of_level(run.level), results, devices),
+        level=run.level,
+        gpus=tuple(device.label for device in devices),
     )
     return report, devices
-
-
-def _torch_facts() -> dict[str, object]:
-    """Called in a process in which torch has been imported."""
-    from envsmith.probe.loaded import loaded_libraries
-    from envsmith.probe.torch_runtime import torch_runtime
-
-    return {"torch_runtime": torch_runtime(), "loaded_libraries": loaded_libraries()}
-
-
-def _with_torch_facts(snapshot: Snapshot, value: Any, reason: str) -> Snapshot:
-    """The snapshot with what only a process with torch could see, or with gaps that say why not."""
-    names = ("torch_runtime", "loaded_libraries")
-    gaps = tuple(gap for gap in snapshot.gaps if gap.fact not in names)
-    if value is None:
-        kind = "failed" if snapshot.torch is not None else "absent"
-        return replace(snapshot, gaps=(*gaps, *(Gap(name, kind, reason) for name in names)))
-    runtime: Any = {
-        name: tuple(item) if isinstance(item, list) else item for name, item in value["torch_runtime"].items()
-    }
-    return replace(
-        snapshot,
-        torch_runtime=TorchRuntimeFacts(**runtime),
-        loaded_libraries=tuple(LibraryFacts(**library) for library in value["loaded_libraries"]),
-        gaps=gaps,
-    )
 
 
 def bundle_digest() -> str | None:

@@ -5,16 +5,17 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Callable
 
-from envsmith.validator.forked import Ending, Forked
+from envsmith.validator.forked import Forked, NoProcessError, wait_for_any
+from envsmith.validator.warden import Ending
 from envsmith.wire.encode import to_plain
 
 # A verdict or a set of facts takes a few kilobytes.
 _ANSWER_BYTES_MAX = 1 << 22
+_POLL_S = 1.0
 
 
 @dataclass(frozen=True)
@@ -27,38 +28,34 @@ class Answer:
     host_lost: bool = False
 
 
-class Call:
-    """A function that runs in a process of its own, from the constructor until `finish`.
+class Call(Forked):
+    """A function that runs in a process of its own, from the constructor until `answer`; see Forked.
 
     The value (dataclasses, tuples, dictionaries of them) crosses as JSON, through a file in `scratch`: the
-    process may close any descriptor, and may print what it likes. Of several calls at once, the one that was
-    started last is to be finished first: finishing takes along whatever was started later.
+    process may close any descriptor, and may print what it likes.
     """
 
-    def __init__(self, function: Callable[[], object], scratch: str, close_in_child: tuple[int, ...] = ()) -> None:
-        handle, name = tempfile.mkstemp(dir=scratch, suffix=".json")
-        os.close(handle)
-        self._path = Path(name)
-        self._path.unlink()
-        self.forked = Forked(lambda: _answer(function, self._path), close_in_child)
+    def __init__(
+        self, function: Callable[[], object], limit_s: float, scratch: str, close: tuple[int, ...] = ()
+    ) -> None:
+        self._path = Path(scratch) / f"{os.urandom(8).hex()}.json"
+        super().__init__(lambda: _answer(function, self._path), limit_s, close)
 
-    def finish(self, timed_out: bool) -> Answer:
-        """End the process and all below it, and read what it has answered."""
-        ending = self.forked.finish(timed_out)
+    def answer(self) -> Answer:
+        """Say how it ended and what it has answered; to be called once, when it has ended."""
+        ending = self.finish()
         value, problem = _read(self._path)
         return Answer(ending, value, problem)
 
 
-def call_forked(
-    function: Callable[[], object], limit_s: float, scratch: str, close_in_child: tuple[int, ...] = ()
-) -> Answer:
-    """Call the function in a process of its own, for at most limit_s seconds; see Call."""
-    call = Call(function, scratch, close_in_child)
-    in_time = False
-    try:
-        in_time = call.forked.wait(limit_s)
-    finally:
-        answer = call.finish(timed_out=not in_time)
+def call_forked(function: Callable[[], object], limit_s: float, scratch: str) -> Answer:
+    """Call the function in a process of its own, for at most limit_s seconds; see Call. Raises NoProcessError."""
+    call = Call(function, limit_s, scratch)
+    while not call.ended:
+        wait_for_any([call.descriptor], _POLL_S)
+    answer = call.answer()
+    if answer.ending.refused:
+        raise NoProcessError(answer.ending.refused)
     return answer
 
 

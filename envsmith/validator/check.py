@@ -75,10 +75,13 @@ Body = Callable[[CheckContext], CheckOutcome]
 class Check:
     """One check. It runs in a process of its own, which is killed after limit_s seconds.
 
+    At level stress, that many seconds more than the stress itself takes.
+
     level: the lowest level at which it is run. per_gpu: the body runs once for each GPU, in a process that sees
     only that one; else once for all. claims: SHARED, GPU_ALONE or MACHINE_ALONE. optional: that it is skipped does
     not stand in the way of a certificate, as what it tests may rightly not be there (a compiler, a second GPU).
-    requires: ids of checks without which this one says nothing. needs_torch: forked from the process that has
+    requires: ids of checks without which this one says nothing. slow: takes several seconds where others take one,
+    and is started before those. needs_torch: forked from the process that has
     imported torch. starts_host: the body is run by that process itself, before it serves the others.
     """
 
@@ -93,6 +96,7 @@ class Check:
     per_gpu: bool = False
     claims: str = SHARED
     optional: bool = False
+    slow: bool = False
     starts_host: bool = False
 
 

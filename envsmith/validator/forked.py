@@ -1,54 +1,22 @@
-"""A forked process in its own session: bounded in time, its output caught, nothing of it left afterwards."""
+"""A forked process under a warden, as its parent sees it: started, waited for, told to stop, asked how it ended."""
 
 from __future__ import annotations
 
-import faulthandler
+import contextlib
+import json
 import os
-import resource
 import select
 import signal
 import sys
 import time
-import traceback
-import warnings
-from dataclasses import dataclass
-from typing import Callable
+from typing import Callable, Iterable
 
-from envsmith.validator.sweep import children, die_with_parent, sweep
-from envsmith.validator.text import last_lines
+from envsmith.validator.sweep import SWEEP_LIMIT_S
+from envsmith.validator.warden import Ending, be_the_warden, fork, signal_name
 
-_POLL_S = 0.01
+# Beyond a body's own limit: the warden's sweep, and a machine with many other things to do.
+GRACE_S = SWEEP_LIMIT_S + 10.0
 _READ_BYTES = 1 << 16
-# What is kept of a process's output: enough for a Python traceback under a page of NCCL warnings.
-_TAIL_BYTES = 1 << 15
-# After a process has ended, at most this much is still read: what it left behind may go on writing.
-_LAST_READ_BYTES = 1 << 20
-
-EXIT_EXCEPTION = 70
-
-
-@dataclass(frozen=True)
-class Ending:
-    """How a forked process ended.
-
-    exit_status is None if a signal ended it (or nothing could); signal is its name then.
-    survivors: process ids that could not be killed.
-    """
-
-    timed_out: bool
-    exit_status: int | None
-    signal: str | None
-    seconds: float
-    log_tail: tuple[str, ...]
-    survivors: tuple[int, ...] = ()
-
-
-def signal_name(number: int) -> str:
-    """Return "SIGSEGV" for 11, "signal 34" for a real-time signal without a name."""
-    try:
-        return signal.Signals(number).name
-    except ValueError:
-        return f"signal {number}"
 
 
 class NoProcessError(Exception):
@@ -59,166 +27,103 @@ class Forked:
     """A body that runs in a forked process, from the constructor until `finish`.
 
     The process leads its own session, has no standard input, and writes to a pipe whose last part is kept.
-    close_in_child: file descriptors of this process that are none of the body's business. Raises NoProcessError.
+    limit_s: it is ended after so many seconds; None leaves that to `stop`. close: descriptors of this process that
+    are none of the body's business.
     """
 
-    def __init__(self, body: Callable[[], None], close_in_child: tuple[int, ...] = ()) -> None:
+    def __init__(self, body: Callable[[], None], limit_s: float | None, close: tuple[int, ...] = ()) -> None:
         for stream in (sys.stdout, sys.stderr):
             stream.flush()  # or the child would write it once more
-        self._spared = children()
+        self.descriptor: int | None = None
+        self._report = b""
+        self._warden: int | None = None
+        self._refused = ""
+        self._overdue = False
         self._started = time.monotonic()
-        self._tail = bytearray()
-        self._status: int | None = None
+        self._overdue_at = None if limit_s is None else self._started + limit_s + GRACE_S
         parent = os.getpid()
         try:
             reader, writer = os.pipe()
-            self.pid = _fork()
         except OSError as error:
-            raise NoProcessError(f"no process can be started: {error.strerror}") from error
-        if self.pid == 0:
-            _be_the_child(parent, body, writer, (*close_in_child, reader))
+            self._refused = f"no process can be started: {error.strerror}"
+            return
+        try:
+            self._warden = fork()
+        except OSError as error:
+            self._refused = f"no process can be started: {error.strerror}"
+            os.close(reader)
+        if self._warden == 0:
+            be_the_warden(parent, body, limit_s, writer, (*close, reader))
         os.close(writer)
-        os.set_blocking(reader, False)
-        self._log: int | None = reader
+        if self._warden is not None:
+            os.set_blocking(reader, False)
+            self.descriptor = reader
+
+    @property
+    def warden(self) -> frozenset[int]:
+        """The warden's process id, none if it could not be started."""
+        return frozenset() if self._warden is None else frozenset({self._warden})
 
     @property
     def ended(self) -> bool:
-        """Whether the process itself has ended; processes that it started may still run."""
-        if self._status is None:
+        """Whether it has ended, with all below it; `descriptor` tells when to ask again."""
+        while self.descriptor is not None:
             try:
-                pid, status = os.waitpid(self.pid, os.WNOHANG)
-            except ChildProcessError:  # somebody else waited for it: how it ended is lost
-                pid, status = self.pid, 0
-            if pid:
-                self._status = status
-        return self._status is not None
+                data = os.read(self.descriptor, _READ_BYTES)
+            except BlockingIOError:
+                self._end_if_overdue()
+                break
+            if not data:
+                os.close(self.descriptor)
+                self.descriptor = None
+            self._report += data
+        return self.descriptor is None
 
-    @property
-    def failed(self) -> bool:
-        """Whether it has ended, and badly."""
-        return self.ended and self._status != 0
+    def stop(self) -> None:
+        """Have the warden end it, and all below it, now; wait until it has `ended`."""
+        self._overdue_at = time.monotonic() + GRACE_S
+        self._signal(signal.SIGTERM)
 
-    def poll(self, timeout_s: float, also: int | None = None) -> bool:
-        """Wait for output for at most timeout_s, keep its end; say whether the descriptor `also` can be read."""
-        poller = select.poll()
-        for descriptor in (self._log, also):
-            if descriptor is not None:
-                poller.register(descriptor, select.POLLIN)
-        ready = {descriptor for descriptor, _ in poller.poll(max(0.0, timeout_s) * 1000)}
-        if self._log in ready:
-            self._read()
-        return also in ready
+    def finish(self) -> Ending:
+        """Say how it ended; to be called once, when it has."""
+        if self._warden is None:
+            return Ending(False, None, None, 0.0, refused=self._refused)
+        status = 0
+        with contextlib.suppress(ChildProcessError):  # somebody else waited for it
+            status = os.waitpid(self._warden, 0)[1]
+        try:
+            ending = json.loads(self._report.decode("utf-8"))
+            ending["log_tail"], ending["survivors"] = tuple(ending["log_tail"]), tuple(ending["survivors"])
+            return Ending(**ending)
+        except ValueError:  # it could not say all of it
+            return self._lost(status)
 
-    def wait(self, limit_s: float) -> bool:
-        """Wait until the process has ended, or for limit_s seconds since it began; say whether it ended."""
-        while not self.ended:
-            left_s = self._started + limit_s - time.monotonic()
-            if left_s <= 0:
-                return False
-            self.poll(min(_POLL_S, left_s))
-        return True
+    def _end_if_overdue(self) -> None:
+        """A body may have stopped its warden (SIGSTOP), which then watches over nothing."""
+        if self._overdue_at is not None and time.monotonic() > self._overdue_at:
+            self._overdue = True
+            self._signal(signal.SIGKILL)
 
-    def finish(self, timed_out: bool = False) -> Ending:
-        """End the process and everything that descends from it; to be called once."""
-        seconds = time.monotonic() - self._started
-        by_itself = self.ended
-        if not by_itself:
-            self._kill_group()
-        survivors = sweep(self._spared)
-        self._read_last()
-        status = self._status if by_itself else None
+    def _signal(self, number: signal.Signals) -> None:
+        if self._warden is not None and self.descriptor is not None:
+            with contextlib.suppress(ProcessLookupError):  # it has just ended, and somebody else waited for it
+                os.kill(self._warden, number)
+
+    def _lost(self, status: int) -> Ending:
         return Ending(
-            timed_out=timed_out,
-            exit_status=os.WEXITSTATUS(status) if status is not None and os.WIFEXITED(status) else None,
-            signal=signal_name(os.WTERMSIG(status)) if status is not None and os.WIFSIGNALED(status) else None,
-            seconds=seconds,
-            log_tail=_without_our_frames(last_lines(bytes(self._tail))),
-            survivors=survivors,
+            timed_out=self._overdue,
+            exit_status=os.WEXITSTATUS(status) if os.WIFEXITED(status) else None,
+            signal=signal_name(os.WTERMSIG(status)) if os.WIFSIGNALED(status) else None,
+            seconds=time.monotonic() - self._started,
+            warden_lost=True,
         )
 
-    def _kill_group(self) -> None:
-        try:
-            os.killpg(self.pid, signal.SIGKILL)
-        except OSError:  # it has not called setsid yet, or has just ended: the sweep takes it
-            pass
 
-    def _read(self) -> int:
-        if self._log is None:
-            return 0
-        try:
-            data = os.read(self._log, _READ_BYTES)
-        except BlockingIOError:
-            return 0
-        if not data:
-            os.close(self._log)
-            self._log = None
-        self._tail += data
-        del self._tail[:-_TAIL_BYTES]
-        return len(data)
-
-    def _read_last(self) -> None:
-        total = 0
-        while total < _LAST_READ_BYTES:
-            count = self._read()
-            if not count:
-                break
-            total += count
-        if self._log is not None:
-            os.close(self._log)
-            self._log = None
-
-
-def _fork() -> int:
-    with warnings.catch_warnings():
-        # Python 3.12 warns of threads in the parent: the only ones here are idle pools of imported libraries
-        warnings.simplefilter("ignore", DeprecationWarning)
-        return os.fork()
-
-
-def _be_the_child(parent: int, body: Callable[[], None], log: int, close: tuple[int, ...]) -> None:
-    """Run the body as the forked process; never returns, and runs no exit handler of the parent's."""
-    status = EXIT_EXCEPTION
-    try:
-        me = os.getpid()
-        os.setsid()
-        die_with_parent(parent)
-        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-            signal.signal(number, signal.SIG_DFL)
-        for descriptor in close:
-            os.close(descriptor)
-        _redirect(log)
-        # no core files: they are gigabytes with CUDA mapped; the Python stack goes to the log instead
-        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-        faulthandler.enable(file=2)
-        body()
-        status = 0 if os.getpid() == me else EXIT_EXCEPTION
-    except BaseException:  # noqa: BLE001 - nothing may climb into the parent's code
-        traceback.print_exc()
-    finally:
-        try:
-            sys.stdout.flush()
-            sys.stderr.flush()
-        finally:
-            os._exit(status)
-
-
-def _without_our_frames(lines: tuple[str, ...]) -> tuple[str, ...]:
-    """Cut the stack that faulthandler prints where the forked process's own part of it ends."""
-    kept = []
-    below = False
-    for line in lines:
-        below = line.startswith("  File ") and (below or line.endswith(f" in {_be_the_child.__name__}"))
-        if not below:
-            kept.append(line)
-    return tuple(kept)
-
-
-def _redirect(log: int) -> None:
-    """Standard input from nowhere, standard output and error into the log."""
-    nothing = os.open(os.devnull, os.O_RDONLY)
-    os.dup2(nothing, 0)
-    os.dup2(log, 1)
-    os.dup2(log, 2)
-    # the parent's objects may be somebody's replacements (pytest's): write to the descriptors
-    sys.stdout = open(1, "w", encoding="utf-8", errors="backslashreplace", buffering=1, closefd=False)  # noqa: SIM115
-    sys.stderr = open(2, "w", encoding="utf-8", errors="backslashreplace", buffering=1, closefd=False)  # noqa: SIM115
+def wait_for_any(descriptors: Iterable[int | None], timeout_s: float) -> None:
+    """Wait until one of the descriptors can be read or its other end is closed, for at most timeout_s."""
+    open_ones = [descriptor for descriptor in descriptors if descriptor is not None]
+    poller = select.poll()
+    for descriptor in open_ones:
+        poller.register(descriptor, select.POLLIN)
+    if open_ones:
+        poller.poll(max(0.0, timeout_s) * 1000)

@@ -1,20 +1,24 @@
-"""What a run over all checks proves."""
+"""What a run over all checks of a level proves."""
 
 from __future__ import annotations
+
+from typing import Sequence
 
 from envsmith.validator.check import Check
 from envsmith.validator.devices import Device
 from envsmith.wire.results import PASS, SKIP, CheckResult
 
 
-def proved(checks: tuple[Check, ...], results: tuple[CheckResult, ...], devices: tuple[Device, ...]) -> tuple[str, ...]:
+def proved(checks: Sequence[Check], results: Sequence[CheckResult], devices: Sequence[Device]) -> tuple[str, ...]:
     """Compute capabilities of the GPUs on which all of `checks` that need a GPU ran and passed, if no check did badly.
 
-    checks: all that exist, so that a run over some of them proves nothing.
+    checks: all of the run's level, so that a run over some of them proves nothing. One that is optional may have
+    been skipped.
     """
-    passed = {result.id: result.ran_on for result in results if result.status == PASS}
-    needed = [check.id for check in checks if check.needs_gpu]
-    if any(result.status not in (PASS, SKIP) for result in results) or not set(needed) <= set(passed):
+    status = {result.id: result.status for result in results}
+    ran_on = {result.id: result.ran_on for result in results if result.status == PASS}
+    needed = [check.id for check in checks if check.needs_gpu and not (check.optional and status.get(check.id) == SKIP)]
+    if any(result.status not in (PASS, SKIP) for result in results) or not needed or not set(needed) <= set(ran_on):
         return ()
-    sure = [device for device in devices if all(device.label in passed[check] for check in needed)]
+    sure = [device for device in devices if all(device.label in ran_on[check] for check in needed)]
     return tuple(sorted({d.compute_capability for d in sure}, key=lambda c: tuple(map(int, c.split(".")))))

@@ -35,14 +35,14 @@ def become_subreaper() -> bool:
     return _prctl(_PR_SET_CHILD_SUBREAPER, 1)
 
 
-def die_with_parent(parent: int) -> None:
-    """Have this process killed when its parent dies, even if that was by SIGKILL; at once if it is dead already.
+def die_with_parent(parent: int, number: signal.Signals) -> None:
+    """Have this process sent a signal when its parent dies, even if that was by SIGKILL; at once if it is dead already.
 
     parent: its process id, asked for before the fork.
     """
-    _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    _prctl(_PR_SET_PDEATHSIG, number)
     if os.getppid() != parent:
-        os.kill(os.getpid(), signal.SIGKILL)
+        os.kill(os.getpid(), number)
 
 
 def _parents() -> dict[int, int]:

@@ -1,111 +1,226 @@
-"""The process that imports torch once, never touches CUDA, and forks whatever needs torch.
+"""The process that imports torch once, never touches CUDA, and forks whatever needs torch, several at a time.
 
-Requests go in as lines (a name from its table and a time limit), answers come out as lines of JSON.
+Requests go in as lines of JSON, answers come out so too, as they end. It has one thread.
 """
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import time
-from typing import Any, Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Callable, Mapping, Sequence
 
-from envsmith.validator.call import Answer, call_forked
-from envsmith.validator.forked import Ending, Forked
-from envsmith.validator.sweep import SWEEP_LIMIT_S, become_subreaper
+from envsmith.validator.call import Answer, Call
+from envsmith.validator.check import CheckContext
+from envsmith.validator.devices import Device
+from envsmith.validator.forked import GRACE_S, Forked, wait_for_any
+from envsmith.validator.place import context_for
+from envsmith.validator.sweep import become_subreaper, children, sweep
+from envsmith.validator.warden import Ending
 from envsmith.wire.encode import to_plain
 
-# Beyond a call's own limit: the host's sweep, and a machine with many other things to do.
-_GRACE_S = SWEEP_LIMIT_S + 10.0
-_POLL_S = 0.01
+_POLL_S = 1.0
 _READ_BYTES = 1 << 16
+# The number of the answer that the import is.
+FIRST = 0
 
-Calls = Mapping[str, Callable[[], object]]
+TorchCalls = Mapping[str, Callable[[CheckContext], object]]
+
+
+@dataclass(frozen=True)
+class Request:
+    """One call of a function of the host's table, in a process of its own. number: its answer has it, too."""
+
+    number: int
+    name: str
+    limit_s: float
+    device_index: int | None
+    scratch: str
 
 
 class TorchHost:
-    """One such process. first: called in the host itself (it imports torch); its value is the first answer."""
+    """One such process.
 
-    def __init__(self, first: Callable[[], object], calls: Calls, scratch: str) -> None:
-        request_reader, self._requests = os.pipe()
-        self._answers, answer_writer = os.pipe()
-        parents_ends = (self._requests, self._answers)
-        self._forked = Forked(lambda: _serve(first, calls, scratch, (request_reader, answer_writer)), parents_ends)
-        os.close(request_reader)
-        os.close(answer_writer)
+    first: called in the host itself (it imports torch); its value is the first answer, due within first_limit_s.
+    context: what the functions of the table get, with devices as `send_devices` tells and what a request says.
+    close: descriptors of this process that are none of the host's business.
+    """
+
+    def __init__(
+        self,
+        first: Callable[[], object],
+        first_limit_s: float,
+        calls: TorchCalls,
+        context: CheckContext,
+        close: tuple[int, ...] = (),
+    ) -> None:
+        requests, self._requests = os.pipe()
+        self._answers, answers = os.pipe()
+        self.descriptors = (self._requests, self._answers)
+        server = _Server(calls, context, requests, answers)
+        self._forked = Forked(lambda: server.serve(first), None, (*close, *self.descriptors))
+        os.close(requests)
+        os.close(answers)
+        os.set_blocking(self._answers, False)
         self._received = b""
-        self._answers_ended = False
-        self._closed = False
+        self._ending: Ending | None = None
+        self._due_at = {FIRST: time.monotonic() + first_limit_s}
+        self._overdue: set[int] = set()
 
-    def first_answer(self, limit_s: float) -> Answer:
-        """Wait for the value of `first`. If none comes, the host is gone afterwards."""
-        return self._receive(time.monotonic() + limit_s)
+    def send_devices(self, devices: Sequence[Device], no_gpu_reason: str | None) -> None:
+        """Tell of the run's devices; to come before the first request."""
+        self._send({"devices": devices, "no_gpu_reason": no_gpu_reason})
 
-    def call(self, name: str, limit_s: float) -> Answer:
-        """Call one of the table's functions in a process forked from the host."""
-        try:
-            os.write(self._requests, f"{name} {limit_s!r}\n".encode())
-        except OSError:  # the host has died: what follows finds out how
-            pass
-        return self._receive(time.monotonic() + limit_s + _GRACE_S)
-
-    def close(self) -> Ending | None:
-        """End the host and all below it. Harmless when it is gone already."""
-        if self._closed:
-            return None
-        self._closed = True
-        ending = self._forked.finish()
-        os.close(self._requests)
-        os.close(self._answers)
-        return ending
+    def call(self, request: Request) -> None:
+        """Have a function called; its answer comes from `new_answers`."""
+        self._due_at[request.number] = time.monotonic() + request.limit_s + 2 * GRACE_S
+        self._send(request)
 
     @property
-    def alive(self) -> bool:
-        """Whether it has been neither closed nor found dead."""
-        return not self._closed
+    def wake_descriptors(self) -> tuple[int | None, ...]:
+        """One of them can be read when there is something new."""
+        return self._answers, self._forked.descriptor
 
-    def _receive(self, deadline: float) -> Answer:
-        while b"\n" not in self._received:
-            ended = self._forked.ended
-            if self._forked.poll(_POLL_S, also=None if self._answers_ended else self._answers):
+    @property
+    def wardens(self) -> frozenset[int]:
+        """Process id of its warden."""
+        return self._forked.warden
+
+    @property
+    def ending(self) -> Ending | None:
+        """How it ended; None while it lives."""
+        if self._ending is None and self._forked.ended:
+            self._ending = self._forked.finish()
+        return self._ending
+
+    def new_answers(self) -> list[tuple[int, Answer]]:
+        """The answers that have come, by number. When it has ended, all that is still due is answered by that."""
+        ending = self.ending  # asked first: what it wrote before its end is read below
+        found = self._read()
+        if ending is None:
+            self._stop_if_overdue()
+        else:
+            found += [(number, self._lost(number, ending)) for number in self._due_at]
+            self._due_at = {}
+        return found
+
+    def close(self) -> None:
+        """End it, and all below it; to be called once."""
+        self._forked.stop()
+        while self.ending is None:
+            wait_for_any([self._forked.descriptor], _POLL_S)
+        for descriptor in self.descriptors:
+            os.close(descriptor)
+
+    def _send(self, message: object) -> None:
+        try:
+            os.write(self._requests, _line(message))
+        except OSError:  # the host has died: its ending tells how
+            pass
+
+    def _read(self) -> list[tuple[int, Answer]]:
+        while True:
+            try:
                 data = os.read(self._answers, _READ_BYTES)
-                self._answers_ended = not data
-                self._received += data
-            elif ended or time.monotonic() > deadline:
-                return self._lost(timed_out=not ended)
-        line, _, self._received = self._received.partition(b"\n")
-        return _decode(line)
-
-    def _lost(self, timed_out: bool) -> Answer:
-        ending = self.close()
-        assert ending is not None
-        if timed_out:
-            ending = Ending(True, None, None, ending.seconds, ending.log_tail, ending.survivors)
-        return Answer(ending, None, "left no verdict", host_lost=True)
-
-
-def _decode(line: bytes) -> Answer:
-    value = json.loads(line.decode("utf-8"))
-    ending: dict[str, Any] = value["ending"]
-    ending["log_tail"] = tuple(ending["log_tail"])
-    ending["survivors"] = tuple(ending["survivors"])
-    return Answer(Ending(**ending), value["value"], value["problem"], value["host_lost"])
-
-
-def _serve(first: Callable[[], object], calls: Calls, scratch: str, pipes: tuple[int, int]) -> None:
-    """The host's life: import, answer, then serve until the requests end."""
-    requests, answers = pipes
-    become_subreaper()
-    started = time.monotonic()
-    value = to_plain(first())
-    _send(answers, Answer(Ending(False, 0, None, time.monotonic() - started, ()), value))
-    with os.fdopen(requests, "r", encoding="utf-8", closefd=False) as lines:
+            except BlockingIOError:
+                break
+            self._received += data
+            if not data:
+                break
+        *lines, self._received = self._received.split(b"\n")
+        found = []
         for line in lines:
-            name, _, limit_s = line.rpartition(" ")
-            _send(answers, call_forked(calls[name], float(limit_s), scratch, close_in_child=pipes))
+            number, answer = _decode(line)
+            if self._due_at.pop(number, None) is not None:
+                found.append((number, answer))
+        return found
+
+    def _stop_if_overdue(self) -> None:
+        now = time.monotonic()
+        overdue = {number for number, due_at in self._due_at.items() if now > due_at}
+        if overdue - self._overdue:
+            self._overdue |= overdue
+            self._forked.stop()
+
+    def _lost(self, number: int, ending: Ending) -> Answer:
+        return Answer(replace(ending, timed_out=number in self._overdue), None, "left no verdict", host_lost=True)
 
 
-def _send(answers: int, answer: Answer) -> None:
-    data = json.dumps(to_plain(answer), allow_nan=False).encode() + b"\n"
-    while data:
-        data = data[os.write(answers, data) :]
+def _line(message: object) -> bytes:
+    return json.dumps(to_plain(message), allow_nan=False).encode() + b"\n"
+
+
+def _decode(line: bytes) -> tuple[int, Answer]:
+    value = json.loads(line.decode("utf-8"))
+    answer: dict[str, Any] = value["answer"]
+    ending: dict[str, Any] = answer["ending"]
+    ending["log_tail"], ending["survivors"] = tuple(ending["log_tail"]), tuple(ending["survivors"])
+    return value["number"], Answer(Ending(**ending), answer["value"], answer["problem"])
+
+
+class _Server:
+    """The host's own side."""
+
+    def __init__(self, calls: TorchCalls, context: CheckContext, requests: int, answers: int) -> None:
+        self._calls = calls
+        self._context = context
+        self._scratch = context.scratch
+        self._requests = requests
+        self._answers = answers
+        self._received = b""
+        self._running: dict[int, Call] = {}
+        self._not_calls: frozenset[int] = frozenset()
+
+    def serve(self, first: Callable[[], object]) -> None:
+        """The host's life: import, answer, then serve until the requests end."""
+        become_subreaper()
+        os.set_blocking(self._requests, False)
+        started = time.monotonic()
+        value = to_plain(first())
+        self._send(FIRST, Answer(Ending(False, 0, None, time.monotonic() - started), value))
+        self._not_calls |= children()  # what the import has started stays
+        gc.freeze()  # or the garbage collection of each forked process would copy what is shared
+        while True:
+            wait_for_any([self._requests, *(call.descriptor for call in self._running.values())], _POLL_S)
+            for line in self._new_requests():
+                self._take(json.loads(line.decode("utf-8")))
+            for number in [number for number, call in self._running.items() if call.ended]:
+                self._answer(number)
+
+    def _new_requests(self) -> list[bytes]:
+        """Whole lines that have come; ends this process when no more can come."""
+        try:
+            data = os.read(self._requests, _READ_BYTES)
+        except BlockingIOError:
+            return []
+        if not data:
+            raise SystemExit(0)
+        *lines, self._received = (self._received + data).split(b"\n")
+        return lines
+
+    def _take(self, message: dict[str, Any]) -> None:
+        if "devices" in message:
+            devices = tuple(Device(**device) for device in message["devices"])
+            self._context = replace(self._context, devices=devices, no_gpu_reason=message["no_gpu_reason"])
+            return
+        request = Request(**message)
+        function = self._calls[request.name]
+        context = context_for(self._context, request.device_index, request.scratch)
+        others = (call.descriptor for call in self._running.values())
+        close = (self._requests, self._answers, *(other for other in others if other is not None))
+        self._running[request.number] = Call(lambda: function(context), request.limit_s, self._scratch, close)
+
+    def _answer(self, number: int) -> None:
+        answer = self._running.pop(number).answer()
+        self._send(number, answer)
+        self._not_calls |= frozenset(answer.ending.survivors)  # they are this process's children now
+        if answer.ending.warden_lost:
+            wardens = frozenset(pid for call in self._running.values() for pid in call.warden)
+            sweep(self._not_calls | wardens)
+
+    def _send(self, number: int, answer: Answer) -> None:
+        data = _line({"number": number, "answer": answer})
+        while data:
+            data = data[os.write(self._answers, data) :]

@@ -9,6 +9,7 @@ from typing import Any
 
 from envsmith.validator.call import Answer
 from envsmith.validator.check import Check, CheckContext, CheckFailed, CheckOutcome, CheckSkipped, CheckTimedOut
+from envsmith.validator.place import enter
 from envsmith.validator.text import one_message
 from envsmith.wire.results import CRASH, FAIL, PASS, SKIP, TIMEOUT, CheckResult, Metric
 
@@ -49,6 +50,12 @@ def run_body(check: Check, context: CheckContext) -> Verdict:
     return Verdict(PASS, one_message(outcome.message), _finite(outcome.metrics), outcome.ran_on)
 
 
+def run_in_place(check: Check, context: CheckContext) -> Verdict:
+    """Run a check's body in this process, which was forked for it, in the folder and with the GPUs of the context."""
+    enter(context)
+    return run_body(check, context)
+
+
 def _finite(metrics: tuple[Metric, ...]) -> tuple[Metric, ...]:
     """JSON has no NaN and no infinity: such a value is kept as a word."""
     return tuple(Metric(m.name, _finite_number(m.value), m.limit) for m in metrics)
@@ -79,7 +86,7 @@ def _decode_metric(value: Any) -> Metric:
 
 def skipped(check: Check, reason: str) -> CheckResult:
     """The result of a check that was not started."""
-    return CheckResult(check.id, check.title, SKIP, 0.0, reason, needs_gpu=check.needs_gpu)
+    return CheckResult(check.id, check.title, SKIP, 0.0, reason, needs_gpu=check.needs_gpu, optional=check.optional)
 
 
 def classify(check: Check, answer: Answer) -> CheckResult:
@@ -106,12 +113,17 @@ def classify(check: Check, answer: Answer) -> CheckResult:
         exit_status=ending.exit_status,
         signal=ending.signal,
         log_tail=ending.log_tail if status in (FAIL, TIMEOUT, CRASH) else (),
+        optional=check.optional,
     )
 
 
 def _describe_crash(answer: Answer, verdict: Verdict | None) -> str:
     ending = answer.ending
+    if ending.refused:
+        return ending.refused
     who = "the process that imports torch" if answer.host_lost else "its process"
+    if ending.warden_lost and not answer.host_lost:
+        who = "the process that watches over it"
     if ending.signal is not None:
         hint = _SIGNAL_HINTS.get(ending.signal)
         how = f"{who} died of {ending.signal}" + (f" ({hint})" if hint else "")

@@ -41,7 +41,7 @@ def _signals_as_before() -> object:  # type: ignore[misc]
 
 def toy_run(monkeypatch: pytest.MonkeyPatch, *checks: Check, gpu: bool = False) -> None:
     found = ((DEVICE,), None) if gpu else ((), "no NVIDIA GPU here")
-    monkeypatch.setattr(supervise, "find_devices", lambda scratch: found)
+    monkeypatch.setattr(supervise, "what_was_seen", lambda answer: found)
     monkeypatch.setattr(catalogue, "ALL", checks)
     monkeypatch.setattr(inside.probe, "collect", lambda tool: SNAPSHOT)
 
@@ -120,7 +120,7 @@ def test_facts_of_torch_are_added_and_their_gaps_go(
         "compute_capabilities": ("9.0",), "cuda_available": False, "device_count": 0, "unavailable_reason": "no driver",
     }  # fmt: skip
     library = {"name": "cudnn", "path": "/x/libcudnn.so.9", "version": "9", "origin": "wheel"}
-    monkeypatch.setattr(inside, "_torch_facts", lambda: {"torch_runtime": runtime, "loaded_libraries": (library,)})
+    monkeypatch.setattr(inside, "torch_facts", lambda: {"torch_runtime": runtime, "loaded_libraries": (library,)})
     inside.main(["check", "--format", "json"])
     snapshot = decode(capsys.readouterr().out.encode(), ValidationReport, "report").snapshot
     assert snapshot.torch_runtime is not None
@@ -145,25 +145,6 @@ def test_the_list_names_every_check(capsys: pytest.CaptureFixture[str]) -> None:
     assert inside.main(["check", "--list", "--format", "json"]) == 0
     document = json.loads(capsys.readouterr().out)
     assert (document["schema"], document["kind"], len(document["checks"])) == (1, "checks", len(ALL))
-
-
-def test_choice() -> None:
-    assert [check.id for check in inside.choose(["amp-matmul,torch-import"], [])] == ["torch-import", "amp-matmul"]
-    assert len(inside.choose([], ["amp-matmul"])) == len(ALL) - 1
-
-
-@pytest.mark.parametrize(
-    ("only", "skip", "words"),
-    [
-        (["amp-matmull"], [], "there is no check 'amp-matmull': did you mean 'amp-matmul'?"),
-        ([], ["\x1b[31mzz"], "there is no check 'zz': see --list"),
-        (["amp-matmul"], ["amp-matmul"], "leave no check to run"),
-    ],
-)
-def test_a_bad_choice_is_refused(only: list[str], skip: list[str], words: str) -> None:
-    with pytest.raises(inside.UsageError) as caught:
-        inside.choose(only, skip)
-    assert words in str(caught.value)
 
 
 def test_expectations_cross() -> None:
@@ -205,7 +186,7 @@ def test_no_more_processes(monkeypatch: pytest.MonkeyPatch, capsys: pytest.Captu
     def refuse() -> int:
         raise BlockingIOError(11, "Resource temporarily unavailable")
 
-    monkeypatch.setattr("envsmith.validator.forked._fork", refuse)
+    monkeypatch.setattr("envsmith.validator.forked.fork", refuse)
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     assert inside.main(["check"]) == 5
     assert capsys.readouterr().err == "envsmith: error: no process can be started: Resource temporarily unavailable\n"

@@ -24,7 +24,7 @@ PROCESS_STARTERS = {
     "envsmith.engine.command",
     "envsmith.probe.child",
     "envsmith.probe.run",
-    "envsmith.validator.forked",
+    "envsmith.validator.warden",
 }
 # Only these may write to the standard streams.
 PRINTERS = ("envsmith.report.", "envsmith.cli.", "envsmith.inside")

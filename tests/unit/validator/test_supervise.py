@@ -24,7 +24,7 @@ NO_GPU = "no GPU here: this is a test"
 
 @pytest.fixture(autouse=True)
 def _without_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(supervise, "find_devices", lambda scratch: ((), NO_GPU))
+    monkeypatch.setattr(supervise, "what_was_seen", lambda answer: ((), NO_GPU))
 
 
 @pytest.fixture
@@ -197,7 +197,7 @@ def test_without_a_gpu_its_checks_are_skipped_with_the_reason() -> None:
 
 def test_checks_see_the_devices(monkeypatch: pytest.MonkeyPatch) -> None:
     device = Device(0, "Toy", "9.0")
-    monkeypatch.setattr(supervise, "find_devices", lambda scratch: ((device,), None))
+    monkeypatch.setattr(supervise, "what_was_seen", lambda answer: ((device,), None))
 
     def body(context: CheckContext) -> CheckOutcome:
         return CheckOutcome(ran_on=tuple(d.label for d in context.devices))
@@ -234,14 +234,14 @@ except KeyboardInterrupt:
 @pytest.mark.parametrize("where", ["direct", "host"])
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
 def test_an_interrupt_leaves_nothing(marker: str, where: str, number: signal.Signals) -> None:
-    """Ctrl-C ends everything and the scratch folder; after SIGKILL at least the check itself is gone."""
+    """Ctrl-C ends everything and the scratch folder; after SIGKILL the wardens end what they watch over."""
     command = [sys.executable, "-c", INTERRUPTED, marker, where]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         try:
             scratch = Path(process.stdout.readline().strip())
-            # the program itself, the host forked from it, the daemon and the check that has become a sleeper
-            assert _wait_for(lambda: len(toys.processes_with(marker)) == 4)
+            # the program itself, the host, the check that has become a sleeper, their two wardens, and the daemon
+            assert _wait_for(lambda: len(toys.processes_with(marker)) == 6)
             process.send_signal(number)
             status = process.wait(20)
             if number == signal.SIGINT:
@@ -249,7 +249,7 @@ def test_an_interrupt_leaves_nothing(marker: str, where: str, number: signal.Sig
                 assert not scratch.exists()
                 assert toys.processes_with(marker) == []
             else:
-                assert _wait_for(lambda: len(toys.processes_with(marker)) == 1)
+                assert _wait_for(lambda: toys.processes_with(marker) == [])
         finally:
             process.kill()
             for pid in toys.processes_with(marker):
@@ -268,6 +268,6 @@ def _wait_for(condition: object, limit_s: float = 20.0) -> bool:
 def test_a_process_whose_parent_was_gone_before_it_could_ask_ends_itself() -> None:
     pid = os.fork()
     if pid == 0:
-        die_with_parent(os.getpid())  # which its parent is not
+        die_with_parent(os.getpid(), signal.SIGKILL)  # which its parent is not
         os._exit(0)
     assert os.WTERMSIG(os.waitpid(pid, 0)[1]) == signal.SIGKILL

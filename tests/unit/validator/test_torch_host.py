@@ -20,7 +20,7 @@ from tests.unit.validator import toys
 
 @pytest.fixture(autouse=True)
 def _without_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(supervise, "find_devices", lambda scratch: ((), "no GPU here"))
+    monkeypatch.setattr(supervise, "what_was_seen", lambda answer: ((), "no GPU here"))
 
 
 def starter(body: object, limit_s: float = 20.0) -> Check:
@@ -33,7 +33,7 @@ def imports(context: CheckContext) -> CheckOutcome:
 
 
 def tells_host(context: CheckContext) -> CheckOutcome:
-    return CheckOutcome(f"{os.environ['TOY_TORCH']} {os.getppid()} {os.getpid()}")
+    return CheckOutcome(f"{os.environ['TOY_TORCH']} {toys.parent_of(os.getppid())} {os.getpid()}")
 
 
 @pytest.fixture
@@ -76,7 +76,7 @@ def test_torch_that_cannot_be_imported(before: frozenset[int], body: object, sta
     start, after = starter(body, limit_s=1.0), toys.toy("after", toys.passes, needs_torch=True)
     with Supervisor((start, after)) as supervisor:
         imported, result = supervisor.run(start), supervisor.run(after)
-        assert supervisor.call_in_torch("facts", 1.0) == (None, f"no torch: {message}")
+        assert supervisor.torch_value("facts") == (None, f"no torch: {message}")
     assert (imported.status, imported.message) == (status, message)
     assert (result.status, result.message) == ("skip", f"no torch: {message}")
     assert children() == before
@@ -123,7 +123,7 @@ def test_a_bad_check_leaves_the_host_in_use(body: object, status: str) -> None:
 
 def test_a_check_that_kills_the_host_is_a_crash_and_the_next_one_gets_another(before: frozenset[int]) -> None:
     def murders(context: CheckContext) -> CheckOutcome:
-        os.kill(os.getppid(), signal.SIGKILL)
+        os.kill(int(os.environ["TOY_TORCH"]), signal.SIGKILL)
         time.sleep(toys.FOREVER_S)
         return CheckOutcome()
 
@@ -142,11 +142,11 @@ def test_facts_are_asked_of_a_process_with_torch() -> None:
     start = starter(imports)
     calls = {"pid": lambda: {"host": os.environ["TOY_TORCH"], "numbers": (1, 2)}, "dies": os.abort}
     with Supervisor((start,), torch_calls=calls) as supervisor:
-        value, reason = supervisor.call_in_torch("pid", 5.0)
+        value, reason = supervisor.torch_value("pid")
         assert reason == ""
         assert value["numbers"] == [1, 2]
         assert int(value["host"]) != os.getpid()
-        nothing, reason = supervisor.call_in_torch("dies", 5.0)
+        nothing, reason = supervisor.torch_value("dies")
         assert nothing is None
         assert reason
     assert "TOY_TORCH" not in os.environ

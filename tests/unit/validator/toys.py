@@ -30,6 +30,11 @@ def processes_with(marker: str) -> list[int]:
     return found
 
 
+def parent_of(pid: int) -> int:
+    """Id of a process's parent: that of a body is its warden, and the warden's the process that started it."""
+    return int((Path("/proc") / str(pid) / "stat").read_bytes().rpartition(b")")[2].split()[1])
+
+
 def become_sleeper(marker: str) -> None:
     """Turn this process into one that can be found again by the marker in its arguments."""
     program = f"import time; time.sleep({FOREVER_S})"
