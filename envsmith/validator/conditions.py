@@ -10,9 +10,10 @@ import os
 import statistics
 import time
 from pathlib import Path
-from typing import Any, Callable
+from typing import Callable
 
 from envsmith.validator.devices import Device
+from envsmith.validator.nvml import NvmlGpu
 from envsmith.wire.results import Metric
 
 # NVML averages utilization over its last sample period, of 1/6 s to 1 s: the work of a check that ran before on this
@@ -21,6 +22,11 @@ _SETTLE_S = 1.2
 _SETTLED_PERCENT = 2
 _SETTLE_EVERY_S = 0.05
 _SAMPLE_EVERY_S = 0.005
+
+# nvmlClockType_t, nvmlTemperatureSensors_t, nvmlMemoryErrorType_t and nvmlEccCounterType_t of nvml.h
+_CLOCK_SM, _CLOCK_MEMORY = 1, 2
+_SENSOR_GPU = 0
+_UNCORRECTED, _SINCE_BOOT = 1, 0
 
 # nvmlClocksThrottleReasons of nvml.h; 0x1, idle, is no reason to be slow when asked for.
 THROTTLE_REASONS = (
@@ -41,16 +47,12 @@ _RUN_PID = os.getpid()
 class Watch:
     """What NVML says of one GPU before and while it is measured.
 
-    device: the GPU, found in NVML by its UUID, as CUDA_VISIBLE_DEVICES may have changed the order. Of a MIG slice,
-    clocks, power and errors are those of the GPU that it is a part of, processes are its own.
+    Of a MIG slice, clocks, power and errors are those of the GPU that it is a part of, utilization and processes are
+    its own.
     """
 
     def __init__(self, device: Device) -> None:
-        self._nvml = _nvml()
-        self._slice = self._find(device.uuid) if self._nvml else None
-        self._gpu = self._slice
-        if self._slice is not None and (device.uuid or "").startswith("MIG-"):
-            self._gpu = self._ask("nvmlDeviceGetDeviceHandleFromMigDeviceHandle", self._slice)
+        self._nvml = NvmlGpu(device)
         self._utilization_percent: int | None = None
         self._others: int | None = None
         self._clocks_mhz: list[int] = []
@@ -64,23 +66,23 @@ class Watch:
         """
         deadline = time.monotonic() + _SETTLE_S
         while True:
-            rates = self._ask("nvmlDeviceGetUtilizationRates", self._slice)
+            rates = self._nvml.of_slice("nvmlDeviceGetUtilizationRates")
             self._utilization_percent = None if rates is None else int(rates.gpu)
             if rates is None or rates.gpu <= _SETTLED_PERCENT or time.monotonic() > deadline:
                 break
             time.sleep(_SETTLE_EVERY_S)
-        running = self._ask("nvmlDeviceGetComputeRunningProcesses", self._slice)
+        running = self._nvml.of_slice("nvmlDeviceGetComputeRunningProcesses")
         self._others = None if running is None else other_processes({int(process.pid) for process in running})
 
     def sample(self) -> None:
         """Look once at clocks and throttle reasons: while the GPU works, as they say nothing of an idle one."""
-        for clock, kept in (("SM", self._clocks_mhz), ("MEM", self._memory_clocks_mhz)):
-            value = self._clock_mhz("nvmlDeviceGetClockInfo", clock)
+        for clock, kept in ((_CLOCK_SM, self._clocks_mhz), (_CLOCK_MEMORY, self._memory_clocks_mhz)):
+            value = self._number("nvmlDeviceGetClockInfo", clock)
             if value is not None:
                 kept.append(value)
-        reasons = self._ask("nvmlDeviceGetCurrentClocksThrottleReasons", self._gpu)
+        reasons = self._number("nvmlDeviceGetCurrentClocksThrottleReasons")
         if reasons is not None:
-            self._reasons = (self._reasons or 0) | int(reasons)
+            self._reasons = (self._reasons or 0) | reasons
 
     def until(self, done: Callable[[], bool]) -> None:
         """Sample until queued work is done; done: says so without waiting, as torch.cuda.Event.query does."""
@@ -92,61 +94,25 @@ class Watch:
         """All that is known, absent where it is not. Clocks are medians, throttle reasons all that were ever seen."""
         values: tuple[tuple[str, float | int | str | None], ...] = (
             ("sm_clock_mhz", _median(self._clocks_mhz)),
-            ("sm_clock_max_mhz", self._clock_mhz("nvmlDeviceGetMaxClockInfo", "SM")),
+            ("sm_clock_max_mhz", self._number("nvmlDeviceGetMaxClockInfo", _CLOCK_SM)),
             ("memory_clock_mhz", _median(self._memory_clocks_mhz)),
             ("power_cap_w", self._watts("nvmlDeviceGetPowerManagementLimit")),
             ("power_cap_default_w", self._watts("nvmlDeviceGetPowerManagementDefaultLimit")),
             ("throttle_reasons", None if self._reasons is None else throttle_words(self._reasons)),
             ("other_processes", self._others),
             ("utilization_before_percent", self._utilization_percent),
-            ("ecc_uncorrected_errors", self._ecc_errors()),
-            ("temperature_c", self._temperature_c()),
+            ("ecc_uncorrected_errors", self._number("nvmlDeviceGetTotalEccErrors", _UNCORRECTED, _SINCE_BOOT)),
+            ("temperature_c", self._number("nvmlDeviceGetTemperature", _SENSOR_GPU)),
         )
         return tuple(Metric(name, value) for name, value in values if value is not None)
 
-    def _find(self, uuid: str | None) -> Any:
-        if uuid is not None:
-            return self._ask("nvmlDeviceGetHandleByUUID", uuid.encode())
-        # a driver too old to tell a UUID: only where there is nothing to confuse it with
-        return self._ask("nvmlDeviceGetHandleByIndex", 0) if self._ask("nvmlDeviceGetCount") == 1 else None
-
-    def _ask(self, question: str, *arguments: Any) -> Any:
-        """The answer, or None where this GPU, driver, pynvml or user gets none."""
-        if self._nvml is None or None in arguments:
-            return None
-        try:
-            return getattr(self._nvml, question)(*arguments)
-        except (self._nvml.NVMLError, AttributeError):
-            return None
-
-    def _clock_mhz(self, question: str, clock: str) -> int | None:
-        value = self._ask(question, self._gpu, getattr(self._nvml, f"NVML_CLOCK_{clock}", None))
+    def _number(self, question: str, *arguments: int) -> int | None:
+        value = self._nvml.of_gpu(question, *arguments)
         return None if value is None else int(value)
 
     def _watts(self, question: str) -> float | None:
-        milliwatts = self._ask(question, self._gpu)
+        milliwatts = self._number(question)
         return None if milliwatts is None else milliwatts / 1000
-
-    def _ecc_errors(self) -> int | None:
-        names = ("NVML_MEMORY_ERROR_TYPE_UNCORRECTED", "NVML_VOLATILE_ECC")
-        kinds = (getattr(self._nvml, name, None) for name in names)
-        errors = self._ask("nvmlDeviceGetTotalEccErrors", self._gpu, *kinds)
-        return None if errors is None else int(errors)
-
-    def _temperature_c(self) -> int | None:
-        value = self._ask("nvmlDeviceGetTemperature", self._gpu, getattr(self._nvml, "NVML_TEMPERATURE_GPU", None))
-        return None if value is None else int(value)
-
-
-def _nvml() -> Any:
-    """The pynvml module, initialised; None where it or the library is not to be had."""
-    try:
-        import pynvml
-
-        pynvml.nvmlInit()
-    except Exception:  # noqa: BLE001 - NVML refuses, or the environment's pynvml is broken in its own way
-        return None
-    return pynvml
 
 
 def _median(values: list[int]) -> int | None:

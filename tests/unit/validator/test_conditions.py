@@ -28,9 +28,6 @@ class FakeNvml(types.ModuleType):
     """One GPU "parent" of which SLICE_UUID is a slice; a busy period ends after some looks at it."""
 
     NVMLError = NVMLError
-    NVML_CLOCK_SM, NVML_CLOCK_MEM = 1, 2
-    NVML_TEMPERATURE_GPU = 0
-    NVML_MEMORY_ERROR_TYPE_UNCORRECTED, NVML_VOLATILE_ECC = 1, 0
 
     def __init__(self) -> None:
         super().__init__("pynvml")
