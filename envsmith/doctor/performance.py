@@ -48,6 +48,7 @@ _EXCUSES = {
     "hw_slowdown": "a hardware slowdown (heat or power brake)",
     "hw_power_brake_slowdown": "the power brake of the machine",
     "applications_clocks_setting": "clocks that somebody set",
+    "display_clock_setting": "clocks that a display needs",
     "sync_boost": "the slowest GPU of a sync-boost group",
 }
 
@@ -58,6 +59,7 @@ _Values = Mapping[str, "float | int | str"]
 class MeasuredRate:
     """One rate, where it was measured, and what was recorded beside it, a mapping for each GPU."""
 
+    check: str
     quantity: Quantity
     value: float
     devices: tuple[str, ...]
@@ -82,7 +84,7 @@ def judge_rate(measured: MeasuredRate, reference: Reference | str) -> RateJudgem
     status, reason = _status(measured, reference)
     return RateJudgement(
         device=", ".join(measured.devices),
-        check=measured.quantity.check,
+        check=measured.check,
         quantity=measured.quantity.name,
         measured=measured.value,
         unit=unit_of(measured.quantity.name),
@@ -135,17 +137,16 @@ def _excuses(beside: _Values) -> Iterable[str]:
 
 def _rates_of(result: CheckResult) -> Iterable[MeasuredRate]:
     """The rates of one check, those of a GPU under the label that the check ran on."""
-    known = {quantity.name: quantity for quantity in QUANTITIES if quantity.check == result.id}
     groups = _by_device(result.metrics)
     for prefix, values in groups.items():
-        for name, quantity in known.items():
-            value = _number(values, name)
+        for quantity in QUANTITIES:
+            value = _number(values, quantity.name)
             if value is not None:
                 whole = prefix == ""
                 devices = tuple(label for label in result.ran_on if whole or f"cuda{device_index(label)}" == prefix)
                 # one GPU that could not do better holds all of them back
                 beside = tuple(groups.values()) if whole else (values, groups.get("", {}))
-                yield MeasuredRate(quantity, value, devices, beside)
+                yield MeasuredRate(result.id, quantity, value, devices, beside)
 
 
 def _by_device(metrics: Iterable[Metric]) -> dict[str, dict[str, float | int | str]]:
@@ -172,10 +173,10 @@ def _reference(measured: MeasuredRate, matrix: Matrix) -> Reference | str:
     names = sorted({device_name(label) for label in measured.devices})
     if len(names) > 1:
         return f"no reference for GPUs that differ ({', '.join(names)})"
-    if measured.quantity.peak == PCIE:
-        return _pcie_reference(measured, matrix)
     if " MIG " in f" {names[0]} ":
         return "no reference for a MIG slice, which has a share of its GPU"
+    if measured.quantity.peak == PCIE:
+        return _pcie_reference(measured, matrix)
     product = fit.product_named(matrix, names[0])
     if product is None:
         return f"no reference: the matrix has no GPU {names[0]!r}"

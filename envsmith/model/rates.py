@@ -26,22 +26,21 @@ class Quantity:
     called: what people call it.
     """
 
-    check: str
     name: str
     peak: str
     called: str
 
 
 QUANTITIES = (
-    Quantity("rates", "bfloat16_rate_tflops", "bf16_tflops", "bfloat16 product"),
-    Quantity("rates", "float16_rate_tflops", "fp16_tflops", "float16 product"),
-    Quantity("rates", "float8_rate_tflops", "fp8_tflops", "float8 product"),
-    Quantity("rates", "tfloat32_rate_tflops", "tf32_tflops", "TF32 product"),
-    Quantity("rates", "float32_rate_tflops", "fp32_tflops", "float32 product"),
-    Quantity("rates", "memory_bandwidth_gb_s", "memory_bandwidth_gb_s", "copy in GPU memory"),
-    Quantity("copy-bandwidth", "host_to_device_gb_s", PCIE, "copy to the GPU"),
-    Quantity("copy-bandwidth", "device_to_host_gb_s", PCIE, "copy from the GPU"),
-    Quantity("nccl-all-reduce", "bus_bandwidth_gb_s", NVLINK_ONE_WAY, "all-reduce bus bandwidth"),
+    Quantity("bfloat16_rate_tflops", "bf16_tflops", "bfloat16 product"),
+    Quantity("float16_rate_tflops", "fp16_tflops", "float16 product"),
+    Quantity("float8_rate_tflops", "fp8_tflops", "float8 product"),
+    Quantity("tfloat32_rate_tflops", "tf32_tflops", "TF32 product"),
+    Quantity("float32_rate_tflops", "fp32_tflops", "float32 product"),
+    Quantity("memory_bandwidth_gb_s", "memory_bandwidth_gb_s", "copy in GPU memory"),
+    Quantity("host_to_device_gb_s", PCIE, "copy to the GPU"),
+    Quantity("device_to_host_gb_s", PCIE, "copy from the GPU"),
+    Quantity("bus_bandwidth_gb_s", NVLINK_ONE_WAY, "all-reduce bus bandwidth"),
 )
 
 # Endings of names, and how people write the unit.

@@ -17,9 +17,9 @@ def headline(result: CheckResult) -> str:
 
     A rate if there is one, with what it went over; else the error that came nearest to its limit, as a share of it.
     """
-    rates = [quantity.name for quantity in QUANTITIES if quantity.check == result.id]
+    judged = [quantity.name for quantity in QUANTITIES]
     others = [_bare(metric) for metric in result.metrics if unit_of(metric.name) in _RATE_UNITS]
-    for name in (*rates, *others):
+    for name in (*judged, *others):
         values = [metric.value for metric in result.metrics if _bare(metric) == name]
         if values:
             return _rate(name, values) + _way(result.metrics)

@@ -154,7 +154,7 @@ def test_copies_are_held_against_the_link_that_nvml_names(values, status, floor)
     ],
 )
 def test_nccl_is_judged_by_its_own_transport_and_algorithm_only(changes, status, reason) -> None:
-    found = one("nccl-all-reduce", metrics({"bus_bandwidth_gb_s": 288.0, **LINK, **changes}), names=(H200, H200))
+    found = one("nccl-bandwidth", metrics({"bus_bandwidth_gb_s": 288.0, **LINK, **changes}), names=(H200, H200))
     assert found.status == status
     assert found.reason.startswith(reason)
     assert found.device == f"cuda:0 {H200} (9.0), cuda:1 {H200} (9.0)"
@@ -163,7 +163,7 @@ def test_nccl_is_judged_by_its_own_transport_and_algorithm_only(changes, status,
 def test_one_busy_gpu_excuses_a_ring_through_all() -> None:
     link = metrics({"bus_bandwidth_gb_s": 100.0, **LINK})
     beside = metrics(HEALTHY, "cuda0."), metrics({**HEALTHY, "other_processes": 1}, "cuda1.")
-    assert one("nccl-all-reduce", link, *beside, names=(H200, H200)).status == INCONCLUSIVE
+    assert one("nccl-bandwidth", link, *beside, names=(H200, H200)).status == INCONCLUSIVE
 
 
 @pytest.mark.parametrize(
@@ -183,7 +183,7 @@ def test_without_a_reference_a_rate_is_told_and_not_judged(names, reason) -> Non
 
 
 def test_gpus_that_differ_have_no_common_peak() -> None:
-    found = one("nccl-all-reduce", metrics({"bus_bandwidth_gb_s": 1.0, **LINK}), names=(H200, "NVIDIA H100 NVL"))
+    found = one("nccl-bandwidth", metrics({"bus_bandwidth_gb_s": 1.0, **LINK}), names=(H200, "NVIDIA H100 NVL"))
     assert found.reason == "no reference for GPUs that differ (NVIDIA H100 NVL, NVIDIA H200)"
 
 
@@ -212,8 +212,8 @@ def test_what_is_no_rate_is_not_judged(value) -> None:
     assert judged("rates", metrics({"cuda0.bfloat16_rate_tflops": value})) == ()
 
 
-def test_another_check_measures_nothing_that_is_judged() -> None:
-    assert judged("amp-matmul", metrics({"cuda0.bfloat16_rate_tflops": 1.0})) == ()
+def test_a_number_of_another_name_is_not_judged() -> None:
+    assert judged("rates", metrics({"cuda0.int8_rate_tops": 1.0, "all_gather_bus_bandwidth_gb_s": 1.0, **LINK})) == ()
 
 
 RATES = st.floats(0, 1e7, allow_nan=False)
@@ -236,7 +236,7 @@ RANK = {LOW: 0, INCONCLUSIVE: 0, NOT_JUDGED: 1, GOOD: 2}
 
 
 def measured_rate(value: float, conditions: dict[str, float | int | str]) -> MeasuredRate:
-    return MeasuredRate(QUANTITIES[0], value, (f"cuda:0 {H200} (9.0)",), (conditions,))
+    return MeasuredRate("rates", QUANTITIES[0], value, (f"cuda:0 {H200} (9.0)",), (conditions,))
 
 
 @given(RATES, RATES, CONDITIONS, REFERENCES)

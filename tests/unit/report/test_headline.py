@@ -32,7 +32,7 @@ def number_of(check: str, *metrics: Metric) -> str:
         ),
         ("copy-bandwidth", (Metric("cuda0.host_to_device_gb_s", 54.81),), "host to device 54.8 GB/s"),
         (
-            "nccl-all-reduce",
+            "nccl-bandwidth",
             (
                 Metric("algorithm_bandwidth_gb_s", 288.0),
                 Metric("bus_bandwidth_gb_s", 288.4),
