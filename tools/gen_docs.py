@@ -1,9 +1,9 @@
-"""Write docs/rules/ from the rules themselves: a page a rule, and an index.
+"""Write docs/rules/ and docs/checks/ from the rules and checks themselves: a page each, and an index of both.
 
     python tools/gen_docs.py            write
-    python tools/gen_docs.py --check    exit 1 if a page is not what its rule says
+    python tools/gen_docs.py --check    exit 1 if a page is not what its rule or check says
 
-Pages of rules that are gone are removed.
+Pages of what is gone are removed.
 """
 
 from __future__ import annotations
@@ -16,9 +16,18 @@ sys.path.insert(0, str(ROOT))
 
 from envsmith.doctor.catalogue import all_rules  # noqa: E402 - after the checkout is on the path
 from envsmith.doctor.rule import MATRIX, SITE, Rule  # noqa: E402
+from envsmith.validator.catalogue import ALL  # noqa: E402
+from envsmith.validator.check import GPU_ALONE, MACHINE_ALONE, Check  # noqa: E402
+from envsmith.wire.results import LEVELS  # noqa: E402
 
-FOLDER = ROOT / "docs" / "rules"
+DOCS = ROOT / "docs"
 NOTICE = "<!-- Written by tools/gen_docs.py from the rule's own file. Edit that. -->"
+CHECK_NOTICE = "<!-- Written by tools/gen_docs.py from the check's own file. Edit that. -->"
+PROVES = "What it proves: "
+BESIDE = {
+    GPU_ALONE: "nothing else on the same GPU, as it measures there",
+    MACHINE_ALONE: "nothing else, as it measures the host's memory or the links between GPUs",
+}
 FAMILIES = {
     "0": "Machine and driver",
     "1": "Python and torch",
@@ -29,9 +38,14 @@ FAMILIES = {
 
 
 def pages() -> dict[str, str]:
-    """File name -> text of every page that there should be."""
+    """Path below docs/ -> text of every page that there should be."""
     rules = all_rules()
-    return {"README.md": index(rules), **{f"{rule.id}.md": page(rule) for rule in rules}}
+    return {
+        "rules/README.md": index(rules),
+        **{f"rules/{rule.id}.md": page(rule) for rule in rules},
+        "checks/README.md": check_index(ALL),
+        **{f"checks/{check.id}.md": check_page(check) for check in ALL},
+    }
 
 
 def page(rule: Rule) -> str:
@@ -79,25 +93,91 @@ def index(rules: tuple[Rule, ...]) -> str:
     return "\n".join(lines) + "\n"
 
 
+def explanation(check: Check) -> tuple[str, str]:
+    """What the check is, and what it proves and what else its file says, each as paragraphs."""
+    paragraphs = (sys.modules[check.body.__module__].__doc__ or "").strip().split("\n\n")
+    proofs = [paragraph for paragraph in paragraphs if paragraph.startswith(PROVES)]
+    if not proofs:
+        raise ValueError(f"{check.id}: its file's docstring has no paragraph that begins with {PROVES!r}")
+    before, after = paragraphs[: paragraphs.index(proofs[0])], paragraphs[paragraphs.index(proofs[0]) :]
+    proof = after[0].removeprefix(PROVES)
+    return "\n\n".join(before), "\n\n".join([proof[:1].upper() + proof[1:], *after[1:]])
+
+
+def check_page(check: Check) -> str:
+    """The page of one check: its file's docstring, and what else its decorator says."""
+    what, proves = explanation(check)
+    needs = [word for word, needed in (("a GPU", check.needs_gpu), ("PyTorch", check.needs_torch)) if needed]
+    rests = ", ".join(f"[{required}]({required}.md)" for required in check.requires)
+    lines = [
+        f"# {check.id}",
+        "",
+        CHECK_NOTICE,
+        "",
+        f"{check.title}.",
+        "",
+        f"- Levels: {', '.join(LEVELS[LEVELS.index(check.level) :])}",
+        f"- Runs: {'once for each GPU, in a process that sees only that one' if check.per_gpu else 'once'}",
+        *([f"- Beside it runs: {BESIDE[check.claims]}"] if check.claims in BESIDE else []),
+        f"- Time limit: {check.limit_s:.0f} s",
+        *([f"- Needs: {' and '.join(needs)}"] if needs else []),
+        *([f"- Is skipped if one of these did not pass: {rests}"] if rests else []),
+        *(["- Optional: skipping it does not stand in the way of a certificate"] if check.optional else []),
+        "",
+        what,
+        "",
+        "## What it proves",
+        "",
+        proves,
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def check_index(checks: tuple[Check, ...]) -> str:
+    """All checks in their order."""
+    lines = [
+        "# Checks",
+        "",
+        CHECK_NOTICE,
+        "",
+        "What `envsmith check` runs, in the order of its report. [checks.md](../checks.md) says how they run.",
+        "",
+        "| Check | What | From level | Needs a GPU | Optional |",
+        "|---|---|---|---|---|",
+    ]
+    lines += [
+        f"| [{check.id}]({check.id}.md) | {check.title} | {check.level} | {'yes' if check.needs_gpu else 'no'} "
+        f"| {'yes' if check.optional else 'no'} |"
+        for check in checks
+    ]
+    return "\n".join(lines) + "\n"
+
+
 def main(arguments: list[str]) -> int:
     """Write or check; returns the exit status."""
     if arguments not in ([], ["--check"]):
         print(__doc__, file=sys.stderr)
         return 2
     wanted = pages()
-    existing = {path.name: path.read_text(encoding="utf-8") for path in FOLDER.glob("*.md")}
+    folders = sorted({name.partition("/")[0] for name in wanted})
+    existing = {
+        f"{folder}/{path.name}": path.read_text(encoding="utf-8")
+        for folder in folders
+        for path in (DOCS / folder).glob("*.md")
+    }
     differing = sorted(name for name in wanted.keys() | existing.keys() if wanted.get(name) != existing.get(name))
     if arguments == ["--check"]:
         for name in differing:
-            print(f"docs/rules/{name} is not what the rules say; run python tools/gen_docs.py", file=sys.stderr)
+            print(f"docs/{name} is not what the code says; run python tools/gen_docs.py", file=sys.stderr)
         return 1 if differing else 0
-    FOLDER.mkdir(parents=True, exist_ok=True)
+    for folder in folders:
+        (DOCS / folder).mkdir(parents=True, exist_ok=True)
     for name in differing:
         if name in wanted:
-            (FOLDER / name).write_text(wanted[name], encoding="utf-8")
+            (DOCS / name).write_text(wanted[name], encoding="utf-8")
         else:
-            (FOLDER / name).unlink()
-        print(f"docs/rules/{name}")
+            (DOCS / name).unlink()
+        print(f"docs/{name}")
     return 0
 
 
