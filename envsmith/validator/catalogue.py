@@ -10,11 +10,16 @@ from envsmith.validator.checks.cuda_kernel_driver import cuda_kernel_driver
 from envsmith.validator.checks.cuda_kernel_torch import cuda_kernel_torch
 from envsmith.validator.checks.cuda_libraries import cuda_libraries
 from envsmith.validator.checks.cudnn_convolution import cudnn_convolution
+from envsmith.validator.checks.device_assert import device_assert
 from envsmith.validator.checks.device_memory import device_memory
 from envsmith.validator.checks.driver_memory_copy import driver_memory_copy
 from envsmith.validator.checks.nccl_all_reduce import nccl_all_reduce
+from envsmith.validator.checks.nvcc_kernel import nvcc_kernel
+from envsmith.validator.checks.nvrtc_kernel import nvrtc_kernel
+from envsmith.validator.checks.torch_compile import torch_compile
 from envsmith.validator.checks.torch_import import torch_import
 from envsmith.validator.checks.torch_matches import torch_matches
+from envsmith.validator.checks.triton_kernel import triton_kernel
 
 ALL: tuple[Check, ...] = (
     cuda_kernel_driver,
@@ -24,6 +29,11 @@ ALL: tuple[Check, ...] = (
     cuda_libraries,
     companions,
     cuda_kernel_torch,
+    torch_compile,
+    nvcc_kernel,
+    triton_kernel,
+    nvrtc_kernel,
+    device_assert,
     cudnn_convolution,
     nccl_all_reduce,
     amp_matmul,

@@ -24,6 +24,7 @@ PROCESS_STARTERS = {
     "envsmith.engine.command",
     "envsmith.probe.child",
     "envsmith.probe.run",
+    "envsmith.validator.toolchain",
     "envsmith.validator.warden",
 }
 # Only these may write to the standard streams.
