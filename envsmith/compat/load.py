@@ -21,6 +21,7 @@ from envsmith import resources
 from envsmith.errors import DataError
 from envsmith.model import matrix as rows
 from envsmith.model.matrix import CONFIDENCES, Matrix
+from envsmith.model.rates import RateFloor
 
 SCHEMA = 1
 STATUSES = ("stable", "experimental", "legacy", "unadvertised", "unverified", "removed")
@@ -95,7 +96,7 @@ TABLES = (
     Table("operating_systems", "operating_systems", rows.OperatingSystem, ("os",)),
     Table("host_compilers", "host_compilers", rows.HostCompiler, ("cuda_minor",)),
     Table("known_bad", "known_bad", rows.KnownBad, ("component", "versions")),
-    Table("rate_floors", "rate_floors", rows.RateFloor, ("quantity", "of", "transport", "algorithm")),
+    Table("rate_floors", "rate_floors", RateFloor, ("quantity", "of", "transport", "algorithm")),
 )
 
 

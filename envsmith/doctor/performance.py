@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from envsmith.model import fit
-from envsmith.model.matrix import GpuProduct, Matrix, RateFloor
+from envsmith.model.matrix import GpuProduct, Matrix
 from envsmith.model.rates import (
     GOOD,
     INCONCLUSIVE,
@@ -23,6 +23,7 @@ from envsmith.model.rates import (
     PCIE,
     QUANTITIES,
     Quantity,
+    RateFloor,
     RateJudgement,
     Reference,
     called,

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from envsmith.model.rates import RateFloor
+
 CONFIDENCES = ("measured", "metadata", "documented", "inferred")
 
 
@@ -252,30 +254,6 @@ class KnownBad:
     torch_builds: tuple[str, ...]
     problem: str
     mended_in: str | None
-    note: str
-    source: str
-    checked: str
-    confidence: str
-
-
-@dataclass(frozen=True)
-class RateFloor:
-    """The least that a healthy machine reaches of a peak. Key: (quantity, of, transport, algorithm).
-
-    quantity: the metric, unit included, "bfloat16_rate_tflops". of: a product of `gpus`, else an architecture, or
-    "PCIe 5" by generation. transport, algorithm: of a rate between GPUs ("NVLink P2P", "ring"), else None.
-    measured_fraction: lowest share of the peak seen on healthy machines, None = nobody measured.
-    floor_fraction: below this share of the peak the rate is called low; None = told, and not judged.
-    basis: how the floor follows from what is known, for people.
-    """
-
-    quantity: str
-    of: str
-    transport: str | None
-    algorithm: str | None
-    measured_fraction: float | None
-    floor_fraction: float | None
-    basis: str
     note: str
     source: str
     checked: str

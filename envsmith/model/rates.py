@@ -56,6 +56,31 @@ UNITS = {
 
 
 @dataclass(frozen=True)
+class RateFloor:
+    """The least that a healthy machine reaches of a peak. Key: (quantity, of, transport, algorithm).
+
+    A row of the matrix, with the fields that every row has (`model.matrix`).
+    quantity: the metric, unit included, "bfloat16_rate_tflops". of: a product, an architecture, or "PCIe 5" by
+    generation. transport, algorithm: of a rate between GPUs ("NVLink P2P", "ring"), else None.
+    measured_fraction: lowest share of the peak seen on healthy machines, None = nobody measured.
+    floor_fraction: below this share of the peak the rate is called low; None = told, and not judged.
+    basis: how the floor follows from what is known, for people.
+    """
+
+    quantity: str
+    of: str
+    transport: str | None
+    algorithm: str | None
+    measured_fraction: float | None
+    floor_fraction: float | None
+    basis: str
+    note: str
+    source: str
+    checked: str
+    confidence: str
+
+
+@dataclass(frozen=True)
 class RateJudgement:
     """One measured rate held against the peak of its GPU or link.
 
