@@ -14,6 +14,7 @@ from envsmith.validator.checks.device_assert import device_assert
 from envsmith.validator.checks.device_memory import device_memory
 from envsmith.validator.checks.driver_memory_copy import driver_memory_copy
 from envsmith.validator.checks.nccl_all_reduce import nccl_all_reduce
+from envsmith.validator.checks.nccl_bandwidth import nccl_bandwidth
 from envsmith.validator.checks.nvcc_kernel import nvcc_kernel
 from envsmith.validator.checks.nvrtc_kernel import nvrtc_kernel
 from envsmith.validator.checks.torch_compile import torch_compile
@@ -36,6 +37,7 @@ ALL: tuple[Check, ...] = (
     device_assert,
     cudnn_convolution,
     nccl_all_reduce,
+    nccl_bandwidth,
     amp_matmul,
     copy_bandwidth,
     device_memory,

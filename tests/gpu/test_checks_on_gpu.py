@@ -73,13 +73,6 @@ def test_rates_are_those_of_matrix_units(whole: tuple[dict[str, CheckResult], Su
     assert all(isinstance(rate, float) and 1 < rate < 10_000 for rate in rates)
 
 
-def test_nccl_had_one_rank_a_gpu(whole: tuple[dict[str, CheckResult], Supervisor]) -> None:
-    results, supervisor = whole
-    seen = metrics(results["nccl-all-reduce"])
-    assert seen["ranks"].value == len(supervisor.devices)
-    assert ("bus_bandwidth_gb_s" in seen) is (len(supervisor.devices) > 1)
-
-
 def run_toy(body: object, limit_s: float = 60.0, expectation: Expectation | None = None) -> CheckResult:
     check = Check("toy", "toy", body, limit_s, needs_gpu=True, needs_torch=True)  # type: ignore[arg-type]
     with Supervisor((torch_import, check), expectation) as supervisor:
@@ -204,34 +197,6 @@ def test_a_false_promise_is_seen() -> None:
     assert result.status == "fail"
     assert "by the labels 1.0.0+cu999" in result.message
     assert "by the labels 1.2.3" in result.message
-
-
-def test_a_deadlocked_all_reduce_names_its_ranks(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Rank 0 never joins the second sum. Needs two GPUs; with one there is nobody to wait for."""
-    from envsmith.validator.checks import nccl_all_reduce as module
-
-    check = module.nccl_all_reduce
-    monkeypatch.setattr(module, "_REPORT_S", 50.0)  # so that the ranks have 10 s
-    real = module._all_reduce
-
-    def all_reduce(torch: object, mine: object) -> object:
-        if mine.is_floating_point() and os.environ.get("RANK_FOR_TEST") == "0":  # type: ignore[attr-defined]
-            time.sleep(600)
-        return real(torch, mine)
-
-    def rank_body(torch: object, place: tuple[int, int, int], *rest: object) -> object:
-        os.environ["RANK_FOR_TEST"] = str(place[0])
-        return real_rank(torch, place, *rest)
-
-    real_rank = module._rank
-    monkeypatch.setattr(module, "_all_reduce", all_reduce)
-    monkeypatch.setattr(module, "_rank", rank_body)
-    with Supervisor((torch_import, check)) as supervisor:
-        if len(supervisor.devices) < 2:
-            pytest.skip("one GPU")
-        result = supervisor.run(check)
-    assert result.status == "timeout", result
-    assert "rank 0 hung while summing floats; rank 1 hung while summing floats" in result.message
 
 
 def test_hidden_gpus_are_a_skip() -> None:

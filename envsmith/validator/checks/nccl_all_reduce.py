@@ -1,139 +1,68 @@
-"""An NCCL all-reduce over all visible GPUs, one process each, with the sums verified.
+"""NCCL collectives over all visible GPUs, one process each, with every element of every result verified.
 
-What it proves: NCCL initialises with the links that there are, and every rank gets the right sum of every
-element, for integers exactly. With one GPU there is one rank, and no link between GPUs is tested.
-The user's NCCL_* variables are in force as they are; none is set here.
+What it proves: NCCL initialises with the links that there are; all-reduce, all-gather, reduce-scatter and broadcast
+give every rank the right elements, for integers and floats, from a few bytes to megabytes, and for memory that is not
+aligned. With one GPU there is one rank, and no link between GPUs is tested; nor is it between MIG slices, which NCCL
+does not join. At level quick it is one all-reduce. The user's NCCL_* variables are in force as they are. When it hangs
+or fails, short probes that each change one of them find out why; the message names the GPUs or the setting.
 """
 
 from __future__ import annotations
 
-import os
-from datetime import timedelta
-from pathlib import Path
 from typing import Any
 
-from envsmith.validator.check import CheckContext, CheckFailed, CheckOutcome, CheckSkipped, CheckTimedOut, check
-from envsmith.validator.checks.numerics import EPSILON, judge_elements
-from envsmith.validator.checks.torch_gpu import labels, require_cuda_build
-from envsmith.validator.ranks import RankAnswer, Stage, run_ranks
-from envsmith.wire.results import Metric
+from envsmith.validator.check import CheckContext, CheckFailed, CheckOutcome, check
+from envsmith.validator.checks.torch_gpu import labels
+from envsmith.validator.nccl.collectives import COUNTS, FLOATS, INTEGERS, Case, Group, cases, verify
+from envsmith.validator.nccl.run import CHECK_LIMIT_S, nccl_torch, run_group, told_transport
+from envsmith.validator.ranks import Stage
+from envsmith.wire.results import QUICK, Metric
 
-_LIMIT_S = 60.0
-# Of the limit, kept for naming the rank that hangs and for ending the others.
-_REPORT_S = 8.0
-
-# an odd number of elements, so that they do not divide evenly into channels and ranks
-_COUNT = 1_000_003
-_TIMED_BYTES = 128 << 20
-_WARM_UP, _REPEATS = 3, 10
+# GPUs before this one lack the arithmetic for bfloat16.
+_BFLOAT16_SINCE = (8, 0)
 
 
 @check(
-    id="nccl-all-reduce", title="NCCL all-reduce over all GPUs", limit_s=_LIMIT_S, needs_gpu=True, needs_torch=True,
-    requires=("cuda-kernel-torch",),
+    id="nccl-all-reduce", title="NCCL collectives over all GPUs", limit_s=CHECK_LIMIT_S, needs_gpu=True,
+    needs_torch=True, requires=("cuda-kernel-torch",), level=QUICK,
 )  # fmt: skip
 def nccl_all_reduce(context: CheckContext) -> CheckOutcome:
-    """Fork one rank a GPU from this process, which never touches CUDA itself."""
-    import torch
-
-    require_cuda_build(torch)
-    if not (torch.distributed.is_available() and torch.distributed.is_nccl_available()):
-        raise CheckSkipped("this torch was built without NCCL")
+    """Verify on every rank, and name the ranks that got anything wrong."""
+    torch = nccl_torch()
     world = len(context.devices)
-    seed = int.from_bytes(os.urandom(6), "little")
-    meeting = Path(context.scratch) / "nccl-meeting"
-    answers = run_ranks(
-        lambda rank, stage: _rank(torch, (rank, world, seed), meeting, stage),
-        world,
-        _LIMIT_S - _REPORT_S,
-        context.scratch,
+    plan = _plan(context)
+
+    def work(group: Group, stage: Stage) -> dict[str, Any]:
+        problems, worst = verify(group, plan, stage)
+        return {"problems": problems, "worst": worst}
+
+    values, log = run_group(torch, context, work)
+    metrics = (
+        Metric("ranks", world),
+        Metric("collectives", len(plan)),
+        Metric("sum_error_ratio", max(value["worst"] for value in values), 1.0),
+        *([Metric("transport", told_transport(log))] if world > 1 else []),
     )
-    _judge(answers)
-    metrics = (Metric("ranks", world), *(Metric(**metric) for metric in answers[0].value["metrics"]))
-    alone = "" if world > 1 else " (one rank: no link between GPUs was tested)"
-    return CheckOutcome(f"every sum right on {world} rank(s){alone}", metrics, labels(context.devices))
+    wrong = [f"rank {rank} on {context.devices[rank].label}: {value['problems'][0]}" + _more(value["problems"])
+             for rank, value in enumerate(values) if value["problems"]]  # fmt: skip
+    if wrong:
+        raise CheckFailed("; ".join(wrong), metrics)
+    types = ", ".join(dict.fromkeys(case.dtype for case in plan))
+    alone = " (one rank: no link between GPUs was tested)" if world == 1 else f" over {metrics[-1].value}"
+    return CheckOutcome(
+        f"{len(plan)} collectives right on {world} rank{'s' if world > 1 else ''}{alone}, in {types}",
+        metrics,
+        labels(context.devices),
+    )
 
 
-def _judge(answers: list[RankAnswer]) -> None:
-    """Raise CheckFailed or CheckTimedOut for what the ranks ran into, the root of it first."""
-    told = [f"rank {a.rank}: {a.value['error']}" for a in answers if a.value is not None and a.value["error"]]
-    died = [
-        f"rank {a.rank} died while {a.stage}: {a.signal or a.last_line}"
-        for a in answers
-        if a.value is None and not a.timed_out
-    ]
-    hung = [f"rank {a.rank} hung while {a.stage}" for a in answers if a.timed_out]
-    if told or died:
-        raise CheckFailed("; ".join([*told, *died, *hung]))
-    if hung:
-        raise CheckTimedOut(f"after {_LIMIT_S - _REPORT_S:g} s: {'; '.join(hung)}")
+def _plan(context: CheckContext) -> list[Case]:
+    if context.level == QUICK:
+        return [Case("all-reduce", "float32", COUNTS[-1])]
+    capabilities = [tuple(int(part) for part in d.compute_capability.split(".")) for d in context.devices]
+    floats = [name for name in FLOATS if name != "bfloat16" or min(capabilities) >= _BFLOAT16_SINCE]
+    return cases([*INTEGERS, *floats])
 
 
-def _rank(torch: Any, place: tuple[int, int, int], meeting: Path, stage: Stage) -> dict[str, Any]:
-    """One rank's life. place: rank, number of ranks, seed of the run."""
-    rank, world, _ = place
-    try:
-        stage("making its CUDA context")
-        torch.set_num_threads(1)
-        torch.cuda.set_device(rank)
-        torch.zeros(1, device="cuda")
-        stage("meeting the other ranks")
-        torch.distributed.init_process_group(
-            "nccl", init_method=f"file://{meeting}", rank=rank, world_size=world, timeout=timedelta(seconds=_LIMIT_S)
-        )
-        metrics = _verify(torch, place, stage)
-        if world > 1:
-            metrics += _time(torch, world, stage)
-        stage("leaving the group")
-        torch.distributed.destroy_process_group()
-    except (CheckFailed, RuntimeError) as error:
-        return {"error": " ".join(str(error).split()), "metrics": []}
-    return {"error": "", "metrics": metrics}
-
-
-def _verify(torch: Any, place: tuple[int, int, int], stage: Stage) -> list[Metric]:
-    """Compare all sums with those of the inputs of all ranks, which every rank can make from the seed."""
-    rank, world, seed = place
-    integers, floats = [], []
-    for other in range(world):
-        generator = torch.Generator().manual_seed(seed + other)
-        integers.append(torch.randint(-(2**40), 2**40, (_COUNT,), generator=generator))
-        floats.append(torch.randn(_COUNT, generator=generator))
-    stage("summing integers")
-    got = _all_reduce(torch, integers[rank])
-    if not torch.equal(got, sum(integers[1:], integers[0])):
-        raise CheckFailed("a sum of 64-bit integers is wrong")
-    stage("summing floats")
-    got = _all_reduce(torch, floats[rank])
-    exact = sum(tensor.double() for tensor in floats)
-    # each of the world - 1 additions rounds by at most half an epsilon of a partial sum, itself at most sum of |x|
-    bound = world * EPSILON["float32"] * sum(tensor.double().abs() for tensor in floats)
-    return [judge_elements("sum_error_ratio", got.double(), exact, bound)]
-
-
-def _all_reduce(torch: Any, mine: Any) -> Any:
-    on_gpu = mine.cuda()
-    torch.distributed.all_reduce(on_gpu)
-    return on_gpu.cpu()
-
-
-def _time(torch: Any, world: int, stage: Stage) -> list[Metric]:
-    """Bandwidth by the definition of nccl-tests: bytes / time, and for the bus 2 * (n - 1) / n of that."""
-    stage("measuring its bandwidth")
-    data = torch.randn(_TIMED_BYTES // 4, device="cuda")
-    for _ in range(_WARM_UP):
-        torch.distributed.all_reduce(data, op=torch.distributed.ReduceOp.AVG)
-    start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-    start.record()
-    for _ in range(_REPEATS):
-        # an average, so that the values do not grow from one to the next
-        torch.distributed.all_reduce(data, op=torch.distributed.ReduceOp.AVG)
-    end.record()
-    torch.cuda.synchronize()
-    seconds = start.elapsed_time(end) / 1000 / _REPEATS
-    algorithm = _TIMED_BYTES / seconds / 1e9
-    return [
-        Metric("size_bytes", _TIMED_BYTES),
-        Metric("algorithm_bandwidth_gb_s", round(algorithm, 2)),
-        Metric("bus_bandwidth_gb_s", round(algorithm * 2 * (world - 1) / world, 2)),
-    ]
+def _more(problems: list[str]) -> str:
+    return f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
