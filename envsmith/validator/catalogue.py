@@ -10,6 +10,7 @@ from envsmith.validator.checks.cuda_kernel_driver import cuda_kernel_driver
 from envsmith.validator.checks.cuda_kernel_torch import cuda_kernel_torch
 from envsmith.validator.checks.cuda_libraries import cuda_libraries
 from envsmith.validator.checks.cudnn_convolution import cudnn_convolution
+from envsmith.validator.checks.cudnn_layers import cudnn_layers
 from envsmith.validator.checks.device_assert import device_assert
 from envsmith.validator.checks.device_memory import device_memory
 from envsmith.validator.checks.driver_memory_copy import driver_memory_copy
@@ -36,6 +37,7 @@ ALL: tuple[Check, ...] = (
     nvrtc_kernel,
     device_assert,
     cudnn_convolution,
+    cudnn_layers,
     nccl_all_reduce,
     nccl_bandwidth,
     amp_matmul,
