@@ -35,6 +35,7 @@ LIBRARY_PLACES = {
     "torch": ("envsmith.validator.", "envsmith.probe.torch_runtime", "envsmith.render.verify"),
     "torchaudio": ("envsmith.validator.",),
     "torchvision": ("envsmith.validator.",),
+    "triton": ("envsmith.validator.",),
     "urllib3": ("envsmith.engine.",),  # its errors come through where requests streams
     "uv": ("envsmith.engine.",),
 }

@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import Sequence
 
 from envsmith.validator.check import CheckContext, CheckFailed, CheckOutcome, CheckSkipped, CheckTimedOut, check
-from envsmith.validator.warden import Ending
 from envsmith.validator.toolchain import find_nvcc, is_noexec, nvcc_release, run_tool
+from envsmith.validator.warden import Ending
 from envsmith.wire.results import Metric
 
 _COMPILE_LIMIT_S = 120.0

@@ -23,6 +23,7 @@ _COUNT = 100_003
 # below 2^24, where float32 holds every integer. Whether the compiler fuses or not, the result is exact.
 _OPERANDS = 2**11
 _FACTORS = 2**10
+_CODE = "template <typename T> T envsmith_mix(T x, T y) {{ return T({scale}) * x + y * y + T({offset}); }}"
 
 
 @check(
@@ -43,7 +44,7 @@ def nvrtc_kernel(context: CheckContext) -> CheckOutcome:
         _new_kernel(torch, place)
         _own_kernel(torch, place)
     except RuntimeError as error:
-        raise CheckFailed(f"PyTorch cannot compile a kernel with NVRTC: {error}") from error
+        raise CheckFailed(f"PyTorch cannot compile and run a kernel with NVRTC: {error}") from error
     # an older PyTorch has NVRTC linked into it
     paths = [path for path in mapped_libraries("libnvrtc") if "builtins" not in Path(path).name]
     used = tuple(Metric("nvrtc_path", path) for path in paths[:1])
@@ -56,11 +57,10 @@ def _new_kernel(torch: Any, place: Any) -> None:
     from torch.cuda.jiterator import _create_jit_fn
 
     scale, offset = (int(torch.randint(3, _FACTORS, ())) for _ in range(2))
-    code = f"template <typename T> T envsmith_mix(T x, T y) {{ return T({scale}) * x + y * y + T({offset}); }}"
     x, y = (torch.randint(_OPERANDS, (_COUNT,)) for _ in range(2))
     on_gpu = x.float().to(place), y.float().to(place)
     poison(torch, (_COUNT,), place, torch.float32)
-    got = _create_jit_fn(code)(*on_gpu)
+    got = _create_jit_fn(_CODE.format(scale=scale, offset=offset))(*on_gpu)
     judge_exact("a new kernel", got.cpu().double(), (scale * x + y * y + offset).double())
 
 
