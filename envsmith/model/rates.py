@@ -104,11 +104,15 @@ class RateJudgement:
 
 @dataclass(frozen=True)
 class Reference:
-    """What a rate is held against, both in its unit. floor: None = the rate is told, and not judged."""
+    """What a rate is held against, in its unit. floor: None = the rate is told, and not judged.
+
+    most: share of the peak beyond which a rate cannot be true.
+    """
 
     peak: float
     floor: float | None
     basis: str
+    most: float = 1.05
 
 
 def unit_of(name: str) -> str:

@@ -83,12 +83,12 @@ def print_checks(out: Page, results: Iterable[CheckResult]) -> None:
 
 
 def _check_text(result: CheckResult) -> Text:
-    """Title and time of a check that ran, and its number or what it says."""
+    """Title and time of a check that ran, its number, and what it says."""
     text = Text.assemble(clean(result.title), (f"  {result.seconds:.1f} s", "dim"))
     number, said = headline(result), clean(result.message)
     if result.status == PASS and number:
         text.append(f"  {number}")
-    elif said:
+    if said:
         text.append(f"  {said}", "dim" if result.status == PASS else "")
     return text
 

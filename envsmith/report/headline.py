@@ -13,7 +13,7 @@ _RATE_UNITS = ("TFLOP/s", "GB/s")
 
 
 def headline(result: CheckResult) -> str:
-    """For example "bfloat16 705 TFLOP/s", of several GPUs "bfloat16 705, 698 TFLOP/s"; "" where nothing was measured.
+    """For example "bfloat16 705 TFLOP/s", of several GPUs "bfloat16 698 to 705 TFLOP/s"; "" for no number.
 
     A rate if there is one, with what it went over; else the error that came nearest to its limit, as a share of it.
     """
@@ -34,7 +34,9 @@ def _bare(metric: Metric) -> str:
 def _rate(name: str, values: Sequence[float | int | str]) -> str:
     ending = next(ending for ending in sorted(UNITS, key=len, reverse=True) if name.endswith(ending))
     words = clean(name.removesuffix(ending).removesuffix("_rate").replace("_", " "))
-    return f"{words} {', '.join(number(value) for value in values)} {unit_of(name)}"
+    numbers = sorted((value for value in values if _is_number(value)), key=float)
+    texts = dict.fromkeys(number(value) for value in (*numbers[:1], *numbers[-1:]) or values[:1])
+    return f"{words} {' to '.join(texts)} {unit_of(name)}"
 
 
 def _way(metrics: Iterable[Metric]) -> str:

@@ -86,7 +86,7 @@ def _checks(results: Iterable[CheckResult]) -> str:
             escape(result.status),
             escape(result.title),
             "" if result.status == SKIP else f"{result.seconds:.1f} s",
-            escape((headline(result) if result.status == PASS else "") or result.message),
+            escape("; ".join(filter(None, (headline(result) if result.status == PASS else "", result.message)))),
         )
         for result in results
     ]

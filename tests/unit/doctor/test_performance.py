@@ -112,6 +112,13 @@ def test_more_than_the_peak_is_never_good() -> None:
     assert bf16(705000.0).status == bf16(1979.0).status == INCONCLUSIVE
 
 
+def test_where_nobody_looked_a_low_rate_is_inconclusive() -> None:
+    found = one("rates", metrics({"cuda0.bfloat16_rate_tflops": 300.0, "cuda0.temperature_c": 40}))
+    assert found.status == INCONCLUSIVE
+    assert found.reason.endswith("and it is not known what else the GPU did, or what held it back")
+    assert one("rates", metrics({"cuda0.bfloat16_rate_tflops": 700.0})).status == GOOD
+
+
 def test_each_gpu_is_judged_by_itself_with_its_own_conditions() -> None:
     slow = metrics({"bfloat16_rate_tflops": 300.0, **HEALTHY}, "cuda0.")
     busy = metrics({"bfloat16_rate_tflops": 300.0, **HEALTHY, "other_processes": 1}, "cuda1.")
@@ -135,7 +142,7 @@ def test_each_gpu_is_judged_by_itself_with_its_own_conditions() -> None:
     ],
 )
 def test_copies_are_held_against_the_link_that_nvml_names(values, status, floor) -> None:
-    found = one("copy-bandwidth", metrics(values, "cuda0."), names=("a GPU that nobody knows",))
+    found = one("copy-bandwidth", metrics({**values, **HEALTHY}, "cuda0."), names=("a GPU that nobody knows",))
     assert (found.status, found.floor) == (status, floor if floor is None else pytest.approx(floor, abs=0.1))
 
 
@@ -154,7 +161,8 @@ def test_copies_are_held_against_the_link_that_nvml_names(values, status, floor)
     ],
 )
 def test_nccl_is_judged_by_its_own_transport_and_algorithm_only(changes, status, reason) -> None:
-    found = one("nccl-bandwidth", metrics({"bus_bandwidth_gb_s": 288.0, **LINK, **changes}), names=(H200, H200))
+    values = {"bus_bandwidth_gb_s": 288.0, **LINK, **changes}
+    found = one("nccl-bandwidth", metrics(values), metrics(HEALTHY, "cuda1."), names=(H200, H200))
     assert found.status == status
     assert found.reason.startswith(reason)
     assert found.device == f"cuda:0 {H200} (9.0), cuda:1 {H200} (9.0)"
@@ -191,6 +199,8 @@ def test_gpus_that_differ_have_no_common_peak() -> None:
     ("name", "rate", "status"),
     [
         ("NVIDIA GeForce RTX 4090", 150.0, GOOD),  # float32 accumulation: 165 at most, not 330
+        ("NVIDIA GeForce RTX 4090", 180.0, GOOD),  # at a boost clock above the rated one
+        ("NVIDIA GeForce RTX 4090", 330.0, INCONCLUSIVE),
         ("NVIDIA GeForce RTX 4090", 35.0, LOW),
         ("Tesla T4", 21.0, GOOD),  # 70 W and hot
         ("NVIDIA L4", 50.0, GOOD),
@@ -198,7 +208,8 @@ def test_gpus_that_differ_have_no_common_peak() -> None:
     ],
 )
 def test_gpus_that_nobody_measured_have_a_lenient_floor(name, rate, status) -> None:
-    assert one("rates", metrics({"cuda0.float16_rate_tflops": rate}), names=(name,)).status == status
+    values = {"float16_rate_tflops": rate, **HEALTHY}
+    assert one("rates", metrics(values, "cuda0."), names=(name,)).status == status
 
 
 def test_quick_judges_nothing() -> None:

@@ -28,7 +28,7 @@ def number_of(check: str, *metrics: Metric) -> str:
                 Metric("cuda0.bfloat16_rate_tflops", 705.24),
                 Metric("cuda1.bfloat16_rate_tflops", 697.6),
             ),
-            "bfloat16 705, 698 TFLOP/s",
+            "bfloat16 698 to 705 TFLOP/s",
         ),
         ("copy-bandwidth", (Metric("cuda0.host_to_device_gb_s", 54.81),), "host to device 54.8 GB/s"),
         (
