@@ -34,7 +34,7 @@ from envsmith.model.verdict import judge
 from envsmith.portable import bundle
 from envsmith.wire.encode import to_plain
 from envsmith.wire.facts import SNAPSHOT_SCHEMA, Snapshot
-from envsmith.wire.results import Expectation, ValidationReport
+from envsmith.wire.results import STANDARD, Expectation, ValidationReport
 
 EXIT_FINDINGS = 1
 EXIT_FAILED = 5
@@ -43,18 +43,27 @@ _TAIL_LINES = 12
 _STDERR_BYTES_MAX = 64 * 1024
 # All checks of a run have their own limits; this one is for a container that does not even start them.
 _CONTAINER_LIMIT_S = 3600.0
+# So many checks that stress one after another, of which some take turns on a machine with few CPUs.
+_STRESS_CHECKS_MAX = 32
 # In a container that envsmith itself starts without a GPU, these would blame the user for it.
 _ABOUT_THE_START = {"ENV001", "ENV301"}
 
 
 @dataclass(frozen=True)
 class CheckOptions:
-    """What to run. facts_only: look, and run no check. only, skip: ids of checks. expectation: see Expectation."""
+    """What to run. facts_only: look, and run no check. only, skip: ids of checks. expectation: see Expectation.
+
+    level: "quick", "standard" or "stress". seconds: how long each check of level stress works, None for the
+    bundle's default. gpus: words that name GPUs where the checks run, none for all.
+    """
 
     facts_only: bool = False
     only: tuple[str, ...] = ()
     skip: tuple[str, ...] = ()
     expectation: Expectation | None = None
+    level: str = STANDARD
+    seconds: float | None = None
+    gpus: tuple[str, ...] = ()
 
     def arguments(self) -> list[str]:
         """The bundle's command line."""
@@ -63,22 +72,29 @@ class CheckOptions:
         words = ["check", "--format", "jsonl"]
         words += [word for check in self.only for word in ("--only", check)]
         words += [word for check in self.skip for word in ("--skip", check)]
+        if self.level != STANDARD:
+            words += ["--level", self.level]
+        if self.seconds is not None:
+            words += ["--seconds", str(self.seconds)]
+        if self.gpus:
+            words += ["--gpus", ",".join(self.gpus)]
         if self.expectation is not None:
             words += ["--expect", json.dumps(to_plain(self.expectation))]
         return words
 
-    def require_known_checks(self) -> None:
-        """Raise UsageError for an id that no check has, or when none is left to run."""
-        if not self.only and not self.skip:
-            return
-        from envsmith.validator.catalogue import ALL
+    def require_sense(self) -> None:
+        """Raise UsageError for an id that no check has, when none is left to run, for seconds that mean nothing."""
+        from envsmith.validator.selection import SelectionError, choose, stress_seconds
 
-        known = [check.id for check in ALL]
-        for name in (*self.only, *self.skip):
-            if name not in known:
-                raise UsageError(f"there is no check {name!r}", f"the checks are {', '.join(known)}")
-        if not set(self.only or known) - set(self.skip):
-            raise UsageError("--only and --skip leave no check to run", f"the checks are {', '.join(known)}")
+        try:
+            choose(self.only, self.skip, self.level)
+            stress_seconds(self.seconds, self.level)
+        except SelectionError as error:
+            raise UsageError(str(error), error.hint) from None
+
+    def container_limit_s(self) -> float:
+        """How long a container may run, in seconds."""
+        return _CONTAINER_LIMIT_S + _STRESS_CHECKS_MAX * (self.seconds or 0)
 
 
 class Engine(Protocol):
@@ -108,7 +124,7 @@ def check_host(python: str | None, options: CheckOptions, on_event: Callable[[Ch
     Raises UsageError for an interpreter that is none, ValidationFailedError when the run ended before its report.
     Ctrl-C ends everything that was started.
     """
-    options.require_known_checks()
+    options.require_sense()
     chosen = interpreter.choose(python, os.environ)
     reader = EventReader(on_event)
     with _scratch() as folder, (folder / "stderr").open("w+b") as errors:
@@ -159,12 +175,13 @@ def check_image(
     Without an expectation in `options` the image is held against its own labels. Raises what the engine raises,
     and ValidationFailedError when the run ended before its report.
     """
-    options.require_known_checks()
+    options.require_sense()
     image, info = engine.inspect(reference), engine.info()
     if options.expectation is None:
         options = replace(options, expectation=expect.from_labels(image.labels))
     reader = EventReader(on_event)
-    ended = engine.run_bundle(image.digest, bundle(), options.arguments(), info.gpu, reader.feed, _CONTAINER_LIMIT_S)
+    limit_s = options.container_limit_s()
+    ended = engine.run_bundle(image.digest, bundle(), options.arguments(), info.gpu, reader.feed, limit_s)
     for line in ended.log_tail:
         reader.add_stray(line)
     how = "stopped at its time limit" if ended.timed_out else f"exit status {ended.exit_status}"
@@ -225,6 +242,8 @@ def _report(reader: EventReader, subject: str, how: str, options: CheckOptions) 
         return _without_checks(reader.snapshot)
     if reader.report is not None:
         return reader.report
+    if reader.refusal is not None:
+        raise UsageError(reader.refusal, f"this was said where the checks run: {subject}")
     last = list(reader.stray)[-_TAIL_LINES:]
     raise ValidationFailedError(
         f"the check of {subject} ended before its report ({how})",

@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Callable
 
 from envsmith.engine.text import printable
-from envsmith.model.check_events import CheckEvent, read_event
+from envsmith.model.check_events import CheckEvent, Refusal, read_event
 from envsmith.wire.facts import Snapshot
 from envsmith.wire.results import ValidationReport
 
@@ -23,6 +23,7 @@ class EventReader:
     def __init__(self, on_event: Callable[[CheckEvent], None]) -> None:
         self.snapshot: Snapshot | None = None
         self.report: ValidationReport | None = None
+        self.refusal: str | None = None
         self.stray: deque[str] = deque(maxlen=_STRAY_LINES_MAX)
         self._on_event = on_event
 
@@ -31,6 +32,9 @@ class EventReader:
         event = read_event(line)
         if event is None:
             self.add_stray(line)
+            return
+        if isinstance(event, Refusal):
+            self.refusal = printable(event.message)
             return
         if isinstance(event, ValidationReport):
             self.report = event

@@ -9,6 +9,7 @@ import click
 
 from envsmith.cli.request import output_format
 from envsmith.errors import UsageError
+from envsmith.wire.results import LEVELS, STANDARD
 
 if TYPE_CHECKING:
     from envsmith.app.check import CheckOptions
@@ -28,6 +29,10 @@ _FILE = click.Path(path_type=Path)
 @click.option("--image", metavar="IMAGE", help="Check inside a container of this image instead.")
 @click.option("--snapshot", type=_FILE, help="Judge this saved snapshot; look at and run nothing.")
 @click.option("--facts", is_flag=True, help="Only look; run no check.")
+@click.option("--list", "list_checks", is_flag=True, help="List the checks, and run none.")
+@click.option("--level", type=click.Choice(LEVELS), default=STANDARD, show_default=True, help="How much is run.")
+@click.option("--seconds", type=float, metavar="N", help="With --level stress: how long each such check works. [60]")
+@click.option("--gpus", metavar="WHICH", multiple=True, help="Run on these GPUs: indexes or UUIDs, with commas.")
 @click.option("--only", metavar="ID", multiple=True, help=f"Run only the check with this {_IDS}")
 @click.option("--skip", metavar="ID", multiple=True, help=f"Leave out the check with this {_IDS}")
 @click.option("--require-gpu", is_flag=True, help="Exit 5 unless every GPU check ran and passed.")
@@ -47,6 +52,10 @@ def check(
     image: str | None,
     snapshot: Path | None,
     facts: bool,
+    list_checks: bool,
+    level: str,
+    seconds: float | None,
+    gpus: tuple[str, ...],
     only: tuple[str, ...],
     skip: tuple[str, ...],
     require_gpu: bool,
@@ -60,10 +69,13 @@ def check(
     Exit status: 0 good, or nothing to run on a GPU; 1 findings that are errors; 5 a check failed.
     """
     output = output_format(output, "junit", "markdown")
+    if list_checks:
+        _list(as_json=output == "json")
+        return 0
     _refuse_contradictions(
         {"--python": python, "--image": image, "--snapshot": snapshot},
         {"--snapshot": snapshot, "--facts": facts},
-        {"--certificate": certificate, "--require-gpu": require_gpu, "--only": only, "--skip": skip},
+        {"--certificate": certificate, "--require-gpu": require_gpu, "--only": only, "--skip": skip, "--gpus": gpus},
     )
     if redact and save_snapshot is None:
         raise UsageError(
@@ -75,7 +87,9 @@ def check(
     for path in filter(None, (certificate, save_snapshot)):
         require_writable(path)
 
-    options = CheckOptions(facts_only=facts, only=_ids(only), skip=_ids(skip))
+    options = CheckOptions(facts, _words(only), _words(skip), level=level, seconds=seconds, gpus=_words(gpus))
+    if gpus and not options.gpus:
+        raise UsageError("--gpus names none", "give indexes or UUIDs, with commas")
     run = _judge_file(snapshot) if snapshot else _run(python, image, options)
     run = _write(run, certificate, save_snapshot, redact)
     _print(run, output)
@@ -84,8 +98,20 @@ def check(
     return status
 
 
-def _ids(values: tuple[str, ...]) -> tuple[str, ...]:
-    return tuple(name.strip() for value in values for name in value.split(","))
+def _words(values: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(word.strip() for value in values for word in value.split(",") if word.strip())
+
+
+def _list(*, as_json: bool) -> None:
+    """Print the checks that there are."""
+    from envsmith.validator.selection import listing, listing_lines
+
+    if as_json:
+        from envsmith.wire.encode import canonical_json
+
+        click.echo(canonical_json({"schema": 1, "kind": "checks", "checks": listing()}))
+    else:
+        click.echo("\n".join(listing_lines()))
 
 
 def _refuse_contradictions(

@@ -13,14 +13,22 @@ from envsmith.wire.results import CheckResult, ValidationReport
 
 @dataclass(frozen=True)
 class CheckStarted:
-    """A check began. limit_s: it is killed after so many seconds."""
+    """A check began. limit_s: it is killed after so many seconds. device: the GPU, where it runs once for each."""
 
     id: str
     title: str
     limit_s: float
+    device: str | None = None
 
 
-CheckEvent = CheckStarted | Snapshot | CheckResult | ValidationReport
+@dataclass(frozen=True)
+class Refusal:
+    """The command line was not usable where the checks should have run: a GPU that is not there, for example."""
+
+    message: str
+
+
+CheckEvent = CheckStarted | Refusal | Snapshot | CheckResult | ValidationReport
 
 _PARTS: dict[str, type[CheckEvent]] = {"snapshot": Snapshot, "result": CheckResult, "report": ValidationReport}
 
@@ -34,6 +42,8 @@ def read_event(line: str) -> CheckEvent | None:
         kind = data.get("event")
         if kind == "start":
             return msgspec.convert(data, CheckStarted)
+        if kind == "usage-error":
+            return msgspec.convert(data, Refusal)
         if not isinstance(kind, str) or kind not in _PARTS:
             return None
         event: CheckEvent = msgspec.convert(data.get(kind), _PARTS[kind])

@@ -94,7 +94,7 @@ def choose(devices: Sequence[Device], words: Sequence[str]) -> tuple[Device, ...
     Raises DeviceChoiceError for a word that names none or several, and for a device that is named twice.
     """
     chosen: list[Device] = []
-    there = ", ".join(f"{d.index} ({d.name}, {d.uuid or 'no UUID'})" for d in devices) or "no GPU"
+    there = ", ".join(f"{d.index} ({d.name}, {d.uuid or 'no UUID'})" for d in devices)
     for word in words:
         named = [device for device in devices if _is_named(device, word)]
         if not named:

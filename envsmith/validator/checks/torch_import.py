@@ -7,16 +7,15 @@ in the process from which all other torch checks are forked.
 from __future__ import annotations
 
 import sys
-from dataclasses import replace
 from importlib.util import find_spec
 
 from envsmith.validator.check import CheckContext, CheckFailed, CheckOutcome, CheckSkipped, check
-from envsmith.wire.results import Metric
+from envsmith.wire.results import QUICK, Metric
 
 
 # The first import reads some gigabytes of libraries: over a network file system that takes a minute or more.
-@check(id="torch-import", title="PyTorch imports", limit_s=240, needs_torch=True)
-def _torch_import(context: CheckContext) -> CheckOutcome:
+@check(id="torch-import", title="PyTorch imports", limit_s=240, needs_torch=True, level=QUICK, starts_host=True)
+def torch_import(context: CheckContext) -> CheckOutcome:
     """Import torch here, for good."""
     if find_spec("torch") is None:
         missing = f"PyTorch is not installed for {sys.executable}"
@@ -32,6 +31,3 @@ def _torch_import(context: CheckContext) -> CheckOutcome:
         raise CheckFailed(f"what is imported as torch is no whole PyTorch: {torch.__spec__}")
     built_for = f"CUDA {torch.version.cuda}" if torch.version.cuda else "no CUDA"
     return CheckOutcome(f"torch {version}, built for {built_for}", (Metric("torch", str(version)),))
-
-
-torch_import = replace(_torch_import, starts_host=True)

@@ -13,12 +13,12 @@ from typing import Any
 from envsmith.validator.check import CheckContext, CheckFailed, CheckOutcome, check
 from envsmith.validator.pins import installed_version, meets, stem, torch_pins
 from envsmith.validator.versions import agree, capability, cudnn_version, nccl_version
-from envsmith.wire.results import Expectation, Metric
+from envsmith.wire.results import QUICK, Expectation, Metric
 
 
 @check(
     id="torch-matches", title="PyTorch is what it is said to be", limit_s=60, needs_torch=True,
-    requires=("torch-import",),
+    requires=("torch-import",), level=QUICK,
 )  # fmt: skip
 def torch_matches(context: CheckContext) -> CheckOutcome:
     """Compare, and name everything that differs."""

@@ -85,6 +85,33 @@ def test_the_bundle_gets_its_command_line(bundle):
     assert json.loads(words[10])["wheel"] == "2.6.0+cu124"
 
 
+def test_level_seconds_and_gpus_reach_the_bundle_when_they_are_not_the_default():
+    assert CheckOptions().arguments() == ["check", "--format", "jsonl"]
+    words = CheckOptions(level="stress", seconds=5.0, gpus=("0", "GPU-ab")).arguments()
+    assert words[3:] == ["--level", "stress", "--seconds", "5.0", "--gpus", "0,GPU-ab"]
+
+
+def test_seconds_without_stress_are_refused_before_anything_runs(bundle):
+    bundle("raise SystemExit('ran')")
+    with pytest.raises(UsageError, match="--seconds is about checks of level stress"):
+        run_host(CheckOptions(seconds=5.0))
+
+
+def test_what_the_bundle_refuses_is_a_usage_error(bundle):
+    refusal = canonical_json({"event": "usage-error", "message": "--gpus: there is no GPU '7'"})
+    bundle(printing(refusal + "\n", "sys.exit(2)"))
+    with pytest.raises(UsageError, match="--gpus: there is no GPU '7'") as caught:
+        run_host(CheckOptions(gpus=("7",)))
+    assert sys.executable in caught.value.hint
+    with pytest.raises(UsageError, match="--gpus: there is no GPU '7'"):
+        run_image(FakeEngine(refusal, ended=ContainerRun(2, False, 1.0, ())), CheckOptions(gpus=("7",)))
+
+
+def test_stress_in_a_container_gets_its_time(bundle):
+    bundle("")
+    assert CheckOptions(level="stress", seconds=600.0).container_limit_s() > 3600 + 600
+
+
 def test_a_part_of_the_checks_certifies_nothing(bundle):
     bundle(printing(stream(ON_GPU)))
     run = run_host(CheckOptions(only=FIRST_TWO))
@@ -142,7 +169,7 @@ def test_a_check_that_does_not_exist_is_refused_before_anything_runs(bundle):
     for options in (CheckOptions(only=("torch-imports",)), CheckOptions(skip=("torch-imports",))):
         with pytest.raises(UsageError, match="there is no check 'torch-imports'") as caught:
             run_host(options)
-        assert "torch-import," in caught.value.hint
+        assert caught.value.hint == "did you mean 'torch-import'?"
         with pytest.raises(UsageError, match="there is no check"):
             run_image(engine, options)
     with pytest.raises(UsageError, match="leave no check"):

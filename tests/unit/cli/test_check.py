@@ -127,6 +127,11 @@ def test_a_snapshot_that_is_not_one(tmp_path, content, message):
         (["--python", "missing"], "--python missing: does not exist"),
         (["--certificate", "missing/c.json"], "cannot write missing/c.json: the folder missing does not exist"),
         (["--save-snapshot", "."], "cannot write .: it is a folder"),
+        (["--level", "thorough"], "thorough"),
+        (["--seconds", "5"], "--seconds is about checks of level stress"),
+        (["--level", "stress", "--seconds", "0"], "--seconds 0 is out of bounds"),
+        (["--gpus", ","], "--gpus names none"),
+        (["--facts", "--gpus", "0"], "--gpus needs checks to be run"),
         (["--format", "xml"], "xml"),
         (["--unknown"], "--unknown"),
     ],
@@ -167,6 +172,21 @@ def test_a_gpu_that_is_required_and_hidden_is_a_failure(tmp_path):
     done = envsmith("check", "--python", sys.executable, "--require-gpu", *only, CUDA_VISIBLE_DEVICES="")
     assert done.returncode == 5
     assert "exit status 5: a GPU is required, and no GPU check passed" in done.stderr
+
+
+def test_a_gpu_that_is_not_there_is_a_usage_error_that_says_what_is(tmp_path):
+    only = ("--only", "cuda-kernel-driver")
+    done = envsmith("check", "--python", sys.executable, "--gpus", "77", *only, cwd=tmp_path, CUDA_VISIBLE_DEVICES="")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "--gpus: there is no GPU '77': CUDA_VISIBLE_DEVICES='' hides every GPU" in done.stderr
+
+
+def test_the_checks_are_listed():
+    done = envsmith("check", "--list")
+    assert done.returncode == 0
+    assert done.stdout.splitlines()[0].split()[:2] == ["cuda-kernel-driver", "quick"]
+    document = json.loads(envsmith("check", "--list", "--format", "json").stdout)
+    assert (document["kind"], document["checks"][0]["id"]) == ("checks", "cuda-kernel-driver")
 
 
 def test_the_documents_say_what_the_rules_say():

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from envsmith.model.check_events import CheckStarted, read_event
+from envsmith.model.check_events import CheckStarted, Refusal, read_event
 from envsmith.wire.encode import canonical_json
 from envsmith.wire.results import CheckResult, ValidationReport
 from tests.machines import machine
@@ -28,6 +28,14 @@ def test_what_crosses_comes_back(kind, value):
 
 def test_a_start():
     assert read_event('{"event":"start","id":"a","title":"A","limit_s":60}') == CheckStarted("a", "A", 60.0)
+    assert read_event('{"event":"start","id":"a","title":"A","limit_s":60,"device":"cuda:0 X (9.0)"}') == CheckStarted(
+        "a", "A", 60.0, "cuda:0 X (9.0)"
+    )
+
+
+def test_a_refusal():
+    assert read_event('{"event":"usage-error","message":"no GPU 7"}') == Refusal("no GPU 7")
+    assert read_event('{"event":"usage-error"}') is None
 
 
 @pytest.mark.parametrize(
