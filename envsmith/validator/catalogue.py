@@ -18,9 +18,12 @@ from envsmith.validator.checks.nccl_all_reduce import nccl_all_reduce
 from envsmith.validator.checks.nccl_bandwidth import nccl_bandwidth
 from envsmith.validator.checks.nvcc_kernel import nvcc_kernel
 from envsmith.validator.checks.nvrtc_kernel import nvrtc_kernel
+from envsmith.validator.checks.rates import rates
+from envsmith.validator.checks.rates_sustained import rates_sustained
 from envsmith.validator.checks.torch_compile import torch_compile
 from envsmith.validator.checks.torch_import import torch_import
 from envsmith.validator.checks.torch_matches import torch_matches
+from envsmith.validator.checks.training_step import training_step
 from envsmith.validator.checks.triton_kernel import triton_kernel
 
 ALL: tuple[Check, ...] = (
@@ -41,6 +44,9 @@ ALL: tuple[Check, ...] = (
     nccl_all_reduce,
     nccl_bandwidth,
     amp_matmul,
+    training_step,
+    rates,
     copy_bandwidth,
     device_memory,
+    rates_sustained,
 )

@@ -1,134 +1,120 @@
-"""Mixed-precision (AMP) matrix products in float16 and bfloat16 under autocast, with their rate.
+"""Matrix products in every type that the GPU has units for, plain and under autocast (AMP).
 
-What it proves: autocast takes the type it should, cuBLAS computes every element right to the type's precision,
-and how fast a product that fills the GPU runs. The rate is told, not judged.
+What it proves: cuBLAS computes every element right to the precision of its type, in float32, TF32, float16, bfloat16
+and float8, also with transposed operands and with sizes that fit no tile; float32 is float32 where TF32 is forbidden;
+and autocast takes the type that it should. A type that the GPU or torch does not have is left out, and named. Level
+quick runs one product under autocast.
 """
 
 from __future__ import annotations
 
-import math
+from contextlib import nullcontext
+from dataclasses import dataclass
 from typing import Any
 
 from envsmith.validator.check import CheckContext, CheckFailed, CheckOutcome, check
-from envsmith.validator.checks.numerics import EPSILON, judge_elements, judge_norm
-from envsmith.validator.checks.torch_gpu import labels, torch_devices
+from envsmith.validator.checks.numerics import poison
+from envsmith.validator.checks.products import (
+    BY_NAME,
+    Kind,
+    LeftOut,
+    has,
+    judge_product,
+    multiply,
+    narrow_kind,
+    operands,
+    precision,
+)
+from envsmith.validator.checks.torch_gpu import only_gpu
 from envsmith.validator.devices import Device
-from envsmith.wire.results import Metric
+from envsmith.validator.occupied import occupied_is_no_fault
+from envsmith.wire.results import QUICK, Metric
 
-_DTYPES = ("float16", "bfloat16")
-_CHECKED_SIZE = 1024
-# Tensor cores for bfloat16 came with capability 8.0; before, products in it are emulated or refused.
-_BFLOAT16_MAJOR = 8
+# (rows, terms, columns): float64 on one core of a CPU takes some 50 ms for the first.
+_SHAPE = (512, 1024, 512)
+_ODD_SHAPE = (333, 1027, 271)
+_QUICK_SHAPE = (256, 512, 256)
 
-# Sizes to time at: small for a slow GPU, large enough to fill a fast one.
-_PILOT_SIZE = 2048
-_SIZE_BY_PILOT_TFLOPS = ((100.0, 8192), (5.0, 4096), (0.0, 2048))
-_TIMED_MS = 100.0
-_REPEATS_MAX = 200
-_SAMPLE_ROWS, _SAMPLE_COLUMNS = 16, 256
+
+@dataclass(frozen=True)
+class Case:
+    """One product. autocast: float32 operands, which autocast rounds to the kind. transposed: stored by columns."""
+
+    name: str
+    kind: Kind
+    shape: tuple[int, int, int] = _SHAPE
+    autocast: bool = False
+    transposed: bool = False
+
+
+_CASES = (
+    Case("float32", BY_NAME["float32"]),
+    Case("tfloat32", BY_NAME["tfloat32"]),
+    Case("float16", BY_NAME["float16"]),
+    Case("float16_transposed", BY_NAME["float16"], transposed=True),
+    Case("float16_autocast", BY_NAME["float16"], _ODD_SHAPE, autocast=True),
+    Case("bfloat16", BY_NAME["bfloat16"]),
+    Case("bfloat16_autocast", BY_NAME["bfloat16"], autocast=True),
+    Case("float8", BY_NAME["float8"]),
+)
 
 
 @check(
-    id="amp-matmul", title="Mixed-precision matrix products (autocast)", limit_s=180, needs_gpu=True, needs_torch=True,
-    requires=("cuda-kernel-torch",),
+    id="amp-matmul", title="Matrix products in every type, and under autocast", limit_s=180, needs_gpu=True,
+    needs_torch=True, requires=("cuda-kernel-torch",), level=QUICK, per_gpu=True,
 )  # fmt: skip
 def amp_matmul(context: CheckContext) -> CheckOutcome:
-    """Check and time every type on every visible device."""
+    """Check every product that this GPU has."""
     import torch
 
-    devices = torch_devices(torch, context)
-    torch.seed()
     metrics: list[Metric] = []
-    for device in devices:
-        for dtype in _types_of(device):
-            metrics += _check_product(torch, device, dtype)
-            metrics += _time_product(torch, device, dtype)
-    return CheckOutcome(_rates(metrics), tuple(metrics), labels(devices))
+    right: list[str] = []
+    left_out: list[str] = []
+    with occupied_is_no_fault(context.device):
+        place = only_gpu(torch, context)
+        torch.seed()
+        for case in cases(context.level, context.only_device):
+            measured, reason = _try(torch, place, case, context.only_device)
+            metrics += measured
+            (left_out if reason else right).append(case.name + reason)
+    message = f"{', '.join(right)} right" + (f"; left out: {', '.join(left_out)}" if left_out else "")
+    return CheckOutcome(message, tuple(metrics))
 
 
-def _rates(metrics: list[Metric]) -> str:
-    """Put the rates in one line: "float16 712.1 TFLOP/s, bfloat16 730.4 TFLOP/s"; several GPUs as 712.1/698.0."""
-    by_type: dict[str, list[str]] = {}
-    for metric in metrics:
-        if metric.name.endswith("_rate_tflops"):
-            dtype = metric.name.partition(".")[2].partition("_")[0]
-            by_type.setdefault(dtype, []).append(str(metric.value))
-    return ", ".join(f"{dtype} {'/'.join(values)} TFLOP/s" for dtype, values in by_type.items())
+def cases(level: str, device: Device) -> tuple[Case, ...]:
+    """All, or at level quick the one that stands for the others."""
+    if level != QUICK:
+        return _CASES
+    kind = narrow_kind(device)
+    return (Case(f"{kind.name}_autocast", kind, _QUICK_SHAPE, autocast=True),)
 
 
-def _types_of(device: Device) -> tuple[str, ...]:
-    major = int(device.compute_capability.split(".")[0])
-    return _DTYPES if major >= _BFLOAT16_MAJOR else _DTYPES[:1]
+def _try(torch: Any, place: Any, case: Case, device: Device) -> tuple[list[Metric], str]:
+    """Return the metrics and "", or none and why the case was left out, in brackets. Raises CheckFailed."""
+    if not has(device, case.kind):
+        return [], " (not a type of this GPU)"
+    try:
+        return check_product(torch, place, case), ""
+    except LeftOut as reason:
+        return [], f" ({reason})"
 
 
-def _check_product(torch: Any, device: Device, dtype: str) -> list[Metric]:
-    """Every element of one product against float64 on the CPU.
-
-    The float32 operands hold values of the narrow type, so autocast's rounding of them is exact.
-    """
-    kind = getattr(torch, dtype)
-    a, b = (torch.randn(_CHECKED_SIZE, _CHECKED_SIZE).to(kind).float() for _ in range(2))
-    place = torch.device("cuda", device.index)
+def check_product(torch: Any, place: Any, case: Case) -> list[Metric]:
+    """Every element of one product against float64 on the CPU. Raises LeftOut, CheckFailed."""
+    kind = BY_NAME["float32"] if case.autocast else case.kind
+    a, b = operands(torch, kind, case.shape, "cpu")
+    if case.transposed:
+        a, b = a.t().contiguous().t(), b.t().contiguous().t()
     on_gpu = a.to(place), b.to(place)
-    # freed at once: the allocator hands this memory, all NaN, to the product
-    torch.full((_CHECKED_SIZE, _CHECKED_SIZE), math.nan, device=place, dtype=kind)
-    with torch.autocast("cuda", dtype=kind):
-        product = on_gpu[0] @ on_gpu[1]
-    if product.dtype != kind:
-        raise CheckFailed(f"under autocast to {dtype} on {place}, a product is {product.dtype}")
-    exact = a.double() @ b.double()
-    return judge_product(f"cuda{device.index}.{dtype}", dtype, product.cpu().double(), exact, _CHECKED_SIZE)
-
-
-def judge_product(name: str, dtype: str, got: Any, exact: Any, terms: int) -> list[Metric]:
-    """Judge a product of standard normal matrices, `terms` products an element.
-
-    Sums are kept in float32, so what is seen is the rounding of the result to the type: at most half an epsilon
-    of it. Where cuBLAS splits the sum and adds its parts in the narrow type (it may, by default), each part
-    rounds too; the parts are of the size sqrt(terms), whence the second term. In the norm that is below one epsilon.
-    """
-    epsilon = EPSILON[dtype]
-    bound = epsilon * (exact.abs() + 2 * math.sqrt(terms))
-    return [
-        judge_elements(f"{name}_error_ratio", got, exact, bound),
-        judge_norm(f"{name}_relative_error", got, exact, epsilon),
-    ]
-
-
-def _time_product(torch: Any, device: Device, dtype: str) -> list[Metric]:
-    """The rate of a square product, 2 n^3 operations, by CUDA events; part of the timed result is verified."""
-    place = torch.device("cuda", device.index)
-    pilot, _ = _rate_tflops(torch, place, dtype, _PILOT_SIZE)
-    size = next(size for floor, size in _SIZE_BY_PILOT_TFLOPS if pilot >= floor)
-    rate, (a, b, product) = _rate_tflops(torch, place, dtype, size)
-    rows, columns = torch.randint(size, (_SAMPLE_ROWS,)), torch.randint(size, (_SAMPLE_COLUMNS,))
-    got = product[rows.to(place)][:, columns.to(place)].cpu().double()
-    exact = a[rows.to(place)].cpu().double() @ b[:, columns.to(place)].cpu().double()
-    name = f"cuda{device.index}.{dtype}"
-    judged = judge_product(f"{name}_timed", dtype, got, exact, size)
-    return [Metric(f"{name}_rate_tflops", round(rate, 1)), Metric(f"{name}_timed_size", size), *judged]
-
-
-def _rate_tflops(torch: Any, place: Any, dtype: str, size: int) -> tuple[float, tuple[Any, Any, Any]]:
-    """Time products of random matrices under autocast; return the rate, and (a, b, product) of the last."""
-    kind = getattr(torch, dtype)
-    # already of the narrow type: autocast then has nothing to convert, and the product alone is timed
-    a, b = (torch.randn(size, size, device=place).to(kind) for _ in range(2))
-    with torch.autocast("cuda", dtype=kind):
-        product = a @ b  # makes the handle and loads the kernel
-        once_ms = _elapsed_ms(torch, place, a, b, 3) / 3
-        repeats = max(3, min(_REPEATS_MAX, int(_TIMED_MS / max(once_ms, 1e-3))))
-        elapsed_ms = _elapsed_ms(torch, place, a, b, repeats)
-    operations = 2.0 * size**3 * repeats
-    return operations / (elapsed_ms / 1000) / 1e12, (a, b, product)
-
-
-def _elapsed_ms(torch: Any, place: Any, a: Any, b: Any, repeats: int) -> float:
-    with torch.cuda.device(place):
-        start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-        start.record()
-        for _ in range(repeats):
-            torch.matmul(a, b)
-        end.record()
-        torch.cuda.synchronize()
-    return float(start.elapsed_time(end))
+    if case.autocast:  # which rounds to the nearest, as the CPU does here
+        a, b = (tensor.to(getattr(torch, case.kind.operand)) for tensor in (a, b))
+    rows, terms, columns = case.shape
+    result = getattr(torch, case.kind.result)
+    product = multiply(torch, kind, place)
+    autocast = torch.autocast(place.type, dtype=result) if case.autocast else nullcontext()
+    with precision(torch, case.kind), autocast:
+        poison(torch, (rows, columns), place, result)
+        got = product(*on_gpu)
+    if got.dtype != result:
+        raise CheckFailed(f"{case.name}: the product is {got.dtype}, expected {result}")
+    return judge_product(case.name, case.kind, got.cpu().double(), a.double() @ b.double(), terms)
