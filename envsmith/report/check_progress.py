@@ -21,11 +21,12 @@ _FRAMES_PER_S = 5
 
 @dataclass(frozen=True)
 class _Running:
-    """A check under way. since_s: of the monotonic clock."""
+    """A check under way, in one process or in one a GPU. since_s: when the last began, by the monotonic clock."""
 
     title: str
     limit_s: float
     since_s: float
+    processes: int
 
 
 class CheckProgress:
@@ -53,7 +54,9 @@ class CheckProgress:
     def on_event(self, event: CheckEvent) -> None:
         """Show one event. What a check says beside its number is left to the answer."""
         if isinstance(event, CheckStarted):
-            running = _Running(clean(event.title), event.limit_s, time.monotonic())
+            before = self._running.get(event.id)
+            processes = 1 + (before.processes if before else 0)
+            running = _Running(clean(event.title), event.limit_s, time.monotonic(), processes)
             self._running = {**self._running, event.id: running}
         elif isinstance(event, CheckResult):
             self._running = {name: check for name, check in self._running.items() if name != event.id}
@@ -66,6 +69,7 @@ class CheckProgress:
             Text.assemble(
                 (f"{now - check.since_s:>5.0f} s", "cyan"),
                 f" {check.title}",
+                f" on {check.processes} GPUs" if check.processes > 1 else "",
                 (f"  at most {check.limit_s:.0f} s", "dim"),
                 no_wrap=True,
                 overflow="ellipsis",

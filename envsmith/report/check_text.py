@@ -11,7 +11,7 @@ from envsmith.model.findings import NOT_APPLICABLE, Diagnosis, Finding, Fix, Sev
 from envsmith.model.rates import RateJudgement
 from envsmith.model.verdict import describe_rate
 from envsmith.report.console import STYLES, Page, clean, verdict_style
-from envsmith.report.headline import headline
+from envsmith.report.headline import RATE_UNITS, headline
 from envsmith.wire.facts import LimitFacts, Snapshot
 from envsmith.wire.results import PASS, SKIP, CheckResult
 
@@ -86,7 +86,8 @@ def _check_text(result: CheckResult) -> Text:
     """Title and time of a check that ran, its number, and what it says."""
     text = Text.assemble(clean(result.title), (f"  {result.seconds:.1f} s", "dim"))
     number, said = headline(result), clean(result.message)
-    if result.status == PASS and number:
+    # a message that tells rates itself tells all of them
+    if result.status == PASS and number and not any(unit in said for unit in RATE_UNITS):
         text.append(f"  {number}")
     if said:
         text.append(f"  {said}", "dim" if result.status == PASS else "")

@@ -9,7 +9,7 @@ from envsmith.model.rates import QUANTITIES, UNITS, unit_of
 from envsmith.report.console import clean
 from envsmith.wire.results import CheckResult, Metric
 
-_RATE_UNITS = ("TFLOP/s", "GB/s")
+RATE_UNITS = ("TFLOP/s", "GB/s")
 
 
 def headline(result: CheckResult) -> str:
@@ -18,7 +18,7 @@ def headline(result: CheckResult) -> str:
     A rate if there is one, with what it went over; else the error that came nearest to its limit, as a share of it.
     """
     judged = [quantity.name for quantity in QUANTITIES]
-    others = [_bare(metric) for metric in result.metrics if unit_of(metric.name) in _RATE_UNITS]
+    others = [_bare(metric) for metric in result.metrics if unit_of(metric.name) in RATE_UNITS]
     for name in (*judged, *others):
         values = [metric.value for metric in result.metrics if _bare(metric) == name]
         if values:

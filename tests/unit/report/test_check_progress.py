@@ -54,6 +54,16 @@ def test_on_a_terminal_all_that_run_are_shown_until_they_end(
     assert "at most 60 s" not in one
 
 
+def test_a_check_of_several_gpus_is_one_line(terminal: None, capsys: pytest.CaptureFixture[str]) -> None:
+    with CheckProgress("here") as progress:
+        for device in ("cuda:0 NVIDIA H200 (9.0)", "cuda:1 NVIDIA H200 (9.0)"):
+            progress.on_event(CheckStarted("rates", "Rates", 60.0, device))
+        capsys.readouterr()
+        refresh(progress)
+        shown = capsys.readouterr().err
+    assert shown.count("Rates on 2 GPUs") == 1
+
+
 def test_elsewhere_each_result_is_one_harmless_line(capsys: pytest.CaptureFixture[str]) -> None:
     with CheckProgress("image") as progress:
         progress.on_event(CheckStarted("a", "A", 5.0))
