@@ -28,6 +28,7 @@ PROBES_LIMIT_S = 150.0
 CHECK_LIMIT_S = COLLECTIVES_LIMIT_S + PROBES_LIMIT_S + 30.0
 
 _WARNINGS_MAX = 5
+_LAST_LINES_MAX = 5
 Work = Callable[[Group, Stage], object]
 
 
@@ -93,6 +94,9 @@ def _explain(
         _note(f"NCCL WARN {warning}")
     what = describe(answers)
     died = [answer for answer in answers if answer.value is None and not answer.timed_out]
+    for answer in died:
+        for line in answer.log_tail[-_LAST_LINES_MAX:]:
+            _note(f"rank {answer.rank} printed: {line}")
     cause = causes.known_cause([*log.warnings, *(error_of(answer) for answer in died)])
     if cause is None and any(answer.signal == "SIGKILL" for answer in died):
         cause = "a rank was killed from outside: look for the out-of-memory killer in `dmesg`, and at the memory limit"
