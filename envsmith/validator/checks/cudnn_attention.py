@@ -22,7 +22,8 @@ _FACTOR = 4.0
 
 _RESULTS = ("forward", "query_gradient", "key_gradient", "value_gradient")
 # How torch and the part of cuDNN that plans say that they do not offer it, apart from failing at it.
-_REFUSALS = ("No available kernel", "No valid execution plans", "CUDNN_STATUS_NOT_SUPPORTED", "is not supported")
+_REFUSALS = ("No available kernel", "No viable backend", "No valid execution plans", "CUDNN_STATUS_NOT_SUPPORTED",
+             "is not supported")  # fmt: skip
 
 
 def limit(dtype: str) -> float:
