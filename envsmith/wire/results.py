@@ -58,10 +58,66 @@ class CheckResult:
 
 
 @dataclass(frozen=True)
+class FactValue:
+    """What some ranks say of a fact. ranks: "0-6,9"."""
+
+    value: str
+    ranks: str
+
+
+@dataclass(frozen=True)
+class FactDifference:
+    """A fact that is not the same in all ranks, the most common value first. severity: "fail" or "warning"."""
+
+    fact: str
+    severity: str
+    values: tuple[FactValue, ...]
+
+
+@dataclass(frozen=True)
+class RankReport:
+    """What one process of a launch over several nodes came to.
+
+    status: "pass", "fail", "waited" (another process of its host ran the checks), "missing" (it never arrived) or
+    "died". gpus: labels of those that it checked. failing: "id (status): message" of the checks that did not pass.
+    """
+
+    rank: int
+    host: str
+    status: str
+    gpus: tuple[str, ...] = ()
+    failing: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class ClusterReport:
+    """A check over several nodes, whole in the report of rank 0; in the others', `status` is that of the whole.
+
+    launcher: "torchrun", "slurm" or "kubernetes". rank: the one that this report is of. master: "host:port".
+    status: "pass", "fail" or "timeout"; message: one line. slow: ranks and links, each with what it is slow in.
+    backend: "nccl" with a rank a GPU, or "gloo" with a rank a process; "" where it did not come to that.
+    metrics: of the collective over all of them.
+    """
+
+    launcher: str
+    rank: int
+    world: int
+    master: str
+    status: str
+    message: str
+    ranks: tuple[RankReport, ...] = ()
+    differences: tuple[FactDifference, ...] = ()
+    slow: tuple[str, ...] = ()
+    backend: str = ""
+    metrics: tuple[Metric, ...] = ()
+
+
+@dataclass(frozen=True)
 class ValidationReport:
     """Everything one run of `check` saw. proved_compute_capabilities: GPUs on which every GPU check passed.
 
     level: "quick", "standard" or "stress"; "" where no check was run. gpus: labels of the GPUs of the run.
+    cluster: of a run on several nodes.
     """
 
     tool: str
@@ -75,6 +131,7 @@ class ValidationReport:
     kind: str = "validation"
     level: str = ""
     gpus: tuple[str, ...] = ()
+    cluster: ClusterReport | None = None
 
 
 @dataclass(frozen=True)
