@@ -14,7 +14,7 @@ from rich.text import Text
 from envsmith.model.check_events import CheckEvent, CheckStarted
 from envsmith.report.console import STYLES, Page, clean
 from envsmith.report.headline import headline
-from envsmith.wire.results import PASS, CheckResult
+from envsmith.wire.results import PASS, SKIP, CheckResult
 
 _FRAMES_PER_S = 5
 
@@ -83,6 +83,7 @@ def _ended(result: CheckResult) -> Text:
     number = headline(result) if result.status == PASS else ""
     return Text.assemble(
         (f"{clean(result.status):<7}", STYLES.get(result.status, "")),
-        f" {clean(result.title)}  {result.seconds:.1f} s",
+        f" {clean(result.title)}",
+        "" if result.status == SKIP else f"  {result.seconds:.1f} s",
         f"  {number}" if number else "",
     )

@@ -69,17 +69,25 @@ def _print_fix(out: Page, fix: Fix, label: str) -> None:
 def print_checks(out: Page, results: Iterable[CheckResult]) -> None:
     """What ran, one line a check; then what was skipped, by reason."""
     out.title("Checks")
-    skipped: dict[str, list[str]] = {}
+    results = tuple(results)
     for result in results:
         if result.status == SKIP:
-            skipped.setdefault(clean(result.message), []).append(clean(result.title))
             continue
         out.hanging(Text(f"{clean(result.status):<7}", STYLES.get(result.status, "")), _check_text(result), 2)
         for line in result.log_tail if result.status != PASS else ():
             out.hanging(Text("|", "dim"), clean(line), 10)
-    for reason, titles in skipped.items():
+    for reason, titles in skipped_by_reason(results).items():
         text = Text.assemble("; ".join(titles), (f"  {reason}", "dim"))
         out.hanging(Text(f"{SKIP:<7}", STYLES[SKIP]), text, 2)
+
+
+def skipped_by_reason(results: Iterable[CheckResult]) -> dict[str, list[str]]:
+    """Titles of the checks that were skipped, by the reason, all made harmless."""
+    skipped: dict[str, list[str]] = {}
+    for result in results:
+        if result.status == SKIP:
+            skipped.setdefault(clean(result.message), []).append(clean(result.title))
+    return skipped
 
 
 def _check_text(result: CheckResult) -> Text:

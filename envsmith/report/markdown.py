@@ -9,6 +9,7 @@ from envsmith.model.certificate import CERTIFIED, FAILED
 from envsmith.model.check_run import CheckRun
 from envsmith.model.findings import Finding, Fix, describe_gap
 from envsmith.model.rates import RateJudgement, called, rate_text
+from envsmith.report.check_text import skipped_by_reason
 from envsmith.report.console import clean
 from envsmith.report.headline import headline
 from envsmith.wire.results import PASS, SKIP, CheckResult
@@ -28,7 +29,7 @@ def markdown(run: CheckRun) -> str:
     for finding in run.diagnosis.findings:
         parts += _finding(finding)
     if run.report.results:
-        parts += ["### Checks", _checks(run.report.results)]
+        parts += ["### Checks", *_checks(run.report.results)]
         parts += [part for result in run.report.results if result.status != PASS for part in _last_words(result)]
     if run.rates:
         parts += ["### Rates", _rates(run.rates)]
@@ -80,17 +81,24 @@ def _fix(fix: Fix, label: str) -> list[str]:
     return [f"{label}: {escape(fix.text)}{note}", *([fenced(fix.commands, "sh")] if fix.commands else [])]
 
 
-def _checks(results: Iterable[CheckResult]) -> str:
+def _checks(results: Iterable[CheckResult]) -> list[str]:
+    """What ran as a table, then what was skipped, by reason."""
+    results = tuple(results)
     rows = [
         (
             escape(result.status),
             escape(result.title),
-            "" if result.status == SKIP else f"{result.seconds:.1f} s",
+            f"{result.seconds:.1f} s",
             escape("; ".join(filter(None, (headline(result) if result.status == PASS else "", result.message)))),
         )
         for result in results
+        if result.status != SKIP
     ]
-    return _table(("Status", "Check", "Time", "Result"), rows)
+    skipped = "\n".join(
+        f"- skipped: {escape('; '.join(titles))}: {escape(reason)}"
+        for reason, titles in skipped_by_reason(results).items()
+    )
+    return [*([_table(("Status", "Check", "Time", "Result"), rows)] if rows else []), *([skipped] if skipped else [])]
 
 
 def _last_words(result: CheckResult) -> list[str]:
