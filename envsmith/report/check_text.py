@@ -12,6 +12,7 @@ from envsmith.model.rates import RateJudgement
 from envsmith.model.verdict import describe_rate
 from envsmith.report.console import STYLES, Page, clean, verdict_style
 from envsmith.report.headline import RATE_UNITS, headline
+from envsmith.validator.cluster.report import report_lines
 from envsmith.wire.facts import LimitFacts, Snapshot
 from envsmith.wire.results import PASS, SKIP, CheckResult
 
@@ -25,6 +26,11 @@ def print_check(run: CheckRun) -> None:
     _print_findings(out, run.diagnosis)
     if run.report.results:
         print_checks(out, run.report.results)
+        out.blank()
+    if run.report.cluster:
+        out.title("Nodes")
+        for line in report_lines(run.report.cluster):
+            out.line(clean(line), 2)
         out.blank()
     if run.rates:
         print_rates(out, run.rates)

@@ -12,6 +12,7 @@ from envsmith.model.rates import RateJudgement, called, rate_text
 from envsmith.report.check_text import skipped_by_reason
 from envsmith.report.console import clean
 from envsmith.report.headline import headline
+from envsmith.validator.cluster.report import report_lines
 from envsmith.wire.results import PASS, SKIP, CheckResult
 
 # What CommonMark or GitHub's dialect gives a meaning anywhere in a line, and at its beginning.
@@ -31,6 +32,8 @@ def markdown(run: CheckRun) -> str:
     if run.report.results:
         parts += ["### Checks", *_checks(run.report.results)]
         parts += [part for result in run.report.results if result.status != PASS for part in _last_words(result)]
+    if run.report.cluster:
+        parts += ["### Nodes", fenced(report_lines(run.report.cluster))]
     if run.rates:
         parts += ["### Rates", _rates(run.rates)]
     unseen = [describe_gap(gap) for gap in run.report.snapshot.gaps]

@@ -10,7 +10,7 @@ from envsmith.model.rates import GOOD, INCONCLUSIVE, RateJudgement
 from envsmith.model.verdict import judge
 from envsmith.report.check_text import print_check
 from envsmith.wire.facts import Gap
-from envsmith.wire.results import CheckResult, Metric, ValidationReport
+from envsmith.wire.results import CheckResult, ClusterReport, Metric, RankReport, ValidationReport
 from tests.machines import driver, host, laptop, limits, machine, small_matrix
 
 PASSED = CheckResult("amp", "AMP products", "pass", 4.51, "", True, (Metric("fp16_tflops", 612.1234),))
@@ -96,6 +96,16 @@ RATE = RateJudgement(
     status=GOOD,
     reason="71% of the peak of 989 TFLOP/s, the floor is 494 TFLOP/s (50%)",
 )
+
+
+def test_of_several_nodes_each_process_is_told(capsys, monkeypatch):
+    ranks = (RankReport(0, "a", "pass", ("cuda:0 NVIDIA H200 (9.0)",)), RankReport(1, "b\x1b[2J", "missing"))
+    cluster = ClusterReport("torchrun", 0, 2, "a:29400", "fail", "rank 1 is missing", ranks)
+    snapshot = machine()
+    report = ValidationReport("envsmith", None, "2026-11-30T21:00:00Z", 1.0, snapshot, (PASSED,), cluster=cluster)
+    text = text_of(capsys, monkeypatch, report=report)
+    assert "\nNodes\n  2 processes started by torchrun, meeting at a:29400\n" in text
+    assert "  pass    rank 0 on a: cuda:0 NVIDIA H200 (9.0)\n  missing rank 1 on b\n" in text
 
 
 def test_rates_are_told_with_their_floors(capsys, monkeypatch):
