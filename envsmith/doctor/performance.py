@@ -222,8 +222,9 @@ def _link_reference(measured: MeasuredRate, matrix: Matrix, product: GpuProduct)
     """The link between GPUs, for the very transport and algorithm that NCCL took: one says nothing of another."""
     values = {name: value for beside in measured.beside for name, value in beside.items()}
     transport, algorithm = str(values.get("transport", "")), str(values.get("algorithm", ""))
-    if not transport or not algorithm:
-        return "no reference: transport and algorithm are not known"
+    untold = [said or "not recorded" for said in (transport, algorithm) if not said or said.startswith("unknown")]
+    if untold:
+        return f"no reference: of transport and algorithm, {untold[0]}"
     size = _number(values, "size_bytes")
     if size is not None and size < _LINK_FILLING_BYTES:
         return f"no reference for {size / 1024**2:.0f} MiB, which does not fill the links"

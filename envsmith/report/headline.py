@@ -42,7 +42,7 @@ def _rate(name: str, values: Sequence[float | int | str]) -> str:
 def _way(metrics: Iterable[Metric]) -> str:
     """Of a rate between GPUs: " (NVLink P2P, ring)"."""
     said = {_bare(metric): clean(str(metric.value)) for metric in metrics}
-    way = [said[name] for name in ("transport", "algorithm") if said.get(name)]
+    way = [said[name] for name in ("transport", "algorithm") if said.get(name) and not said[name].startswith("unknown")]
     return f" ({', '.join(way)})" if way else ""
 
 

@@ -156,7 +156,12 @@ def test_copies_are_held_against_the_link_that_nvml_names(values, status, floor)
         ({"transport": "shared memory", "bus_bandwidth_gb_s": 12.0}, NOT_JUDGED, "no reference for ring over shared"),
         ({"transport": "network", "bus_bandwidth_gb_s": 1.0}, NOT_JUDGED, "no reference for ring over network"),
         ({"transport": "PCIe P2P", "bus_bandwidth_gb_s": 40.0}, NOT_JUDGED, "no reference for ring over PCIe P2P"),
-        ({"transport": ""}, NOT_JUDGED, "no reference: transport and algorithm are not known"),
+        ({"transport": ""}, NOT_JUDGED, "no reference: of transport and algorithm, not recorded"),
+        (
+            {"algorithm": "unknown: NCCL 2.18.1 does not tell it"},
+            NOT_JUDGED,
+            "no reference: of transport and algorithm, unknown: NCCL 2.18.1 does not tell it",
+        ),
         ({"size_bytes": 1024**2}, NOT_JUDGED, "no reference for 1 MiB, which does not fill the links"),
     ],
 )

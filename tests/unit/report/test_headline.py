@@ -41,6 +41,11 @@ def number_of(check: str, *metrics: Metric) -> str:
             ),
             "bus bandwidth 288 GB/s (NVLink P2P, ring)",
         ),
+        (
+            "nccl-bandwidth",
+            (Metric("bus_bandwidth_gb_s", 9.5), Metric("transport", "network"), Metric("algorithm", "unknown: old")),
+            "bus bandwidth 9.5 GB/s (network)",
+        ),
         ("any", (Metric("x_gb_s", "\x1b[2Jfast"),), "x fast GB/s"),
     ],
 )  # fmt: skip
