@@ -108,10 +108,9 @@ def choose(devices: Sequence[Device], words: Sequence[str]) -> tuple[Device, ...
 
 
 def _is_named(device: Device, word: str) -> bool:
-    if word.isdigit():
-        return device.index == int(word)
     # at least one character beyond "GPU-", so that the kind alone names nothing
-    return device.uuid is not None and len(word) > len("GPU-") and device.uuid.lower().startswith(word.lower())
+    is_prefix = device.uuid is not None and len(word) > len("GPU-") and device.uuid.lower().startswith(word.lower())
+    return is_prefix or word == str(device.index)
 
 
 def _look() -> dict[str, object]:

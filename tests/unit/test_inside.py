@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from envsmith import inside
-from envsmith.model.check_events import CheckStarted, read_event
+from envsmith.model.check_events import CheckStarted, Refusal, read_event
 from envsmith.model.decode import decode
 from envsmith.validator import catalogue, supervise
 from envsmith.validator.catalogue import ALL
@@ -108,6 +108,60 @@ def test_jsonl_is_a_stream_of_events_that_the_host_reads(
     assert kinds == [Snapshot, CheckStarted, CheckResult, CheckStarted, CheckResult, ValidationReport]
     assert isinstance(events[1], CheckStarted)
     assert events[1].id == "good"
+
+
+def test_the_run_is_that_of_a_level_and_the_report_says_so(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    quick = toys.toy("quick", toys.passes, needs_gpu=True, level="quick")
+    slow = toys.toy("slow", toys.passes, needs_gpu=True)
+    toy_run(monkeypatch, quick, slow, gpu=True)
+    assert inside.main(["check", "--level", "quick", "--format", "json"]) == 0
+    report = decode(capsys.readouterr().out.encode(), ValidationReport, "report")
+    assert [result.id for result in report.results] == ["quick"]
+    assert (report.level, report.gpus) == ("quick", ("cuda:0 Toy (9.0)",))
+    assert report.proved_compute_capabilities == ("9.0",)
+
+
+def test_a_gpu_that_is_chosen_is_the_only_one(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    once = toys.toy("once", toys.passes, needs_gpu=True, per_gpu=True)
+    toy_run(monkeypatch, once, gpu=True)
+    other = replace(DEVICE, index=1, name="Other", uuid="GPU-1234")
+    monkeypatch.setattr(supervise, "what_was_seen", lambda answer: ((DEVICE, other), None))
+    assert inside.main(["check", "--gpus", "GPU-12", "--format", "jsonl"]) == 0
+    events = [read_event(line) for line in capsys.readouterr().out.splitlines()]
+    started, result = (next(e for e in events if isinstance(e, kind)) for kind in (CheckStarted, CheckResult))
+    assert started.device == "cuda:0 Other (9.0)"
+    assert result.ran_on == ("cuda:0 Other (9.0)",)
+    assert [metric.name for metric in result.metrics] == ["cuda0.size_bytes", "cuda0.ratio"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--gpus", "1"], "--gpus: there is no GPU '1' here: this run sees 0 (Toy, no UUID)"),
+        (["--gpus", "0,0"], "--gpus: '0' names a GPU that is named already"),
+        (["--gpus", ","], "--gpus names none"),
+        (["--seconds", "5"], "--seconds is about checks of level stress: add --level stress"),
+        (["--level", "stress", "--seconds", "nan"], "--seconds nan is out of bounds"),
+        (["--only", "goood"], "there is no check 'goood': did you mean 'good'?"),
+    ],
+)
+def test_what_cannot_be_run_is_one_line_an_event_and_status_2(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], arguments: list[str], message: str
+) -> None:
+    toy_run(monkeypatch, good(needs_gpu=True), gpu=True)
+    assert inside.main(["check", *arguments]) == 2
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert captured.err.startswith(f"envsmith: error: {message}")
+    assert len(captured.err.splitlines()) == 1
+    assert inside.main(["check", "--format", "jsonl", *arguments]) == 2
+    event = read_event(capsys.readouterr().out.strip())
+    assert isinstance(event, Refusal)
+    assert event.message.startswith(message)
 
 
 def test_facts_of_torch_are_added_and_their_gaps_go(
