@@ -135,4 +135,4 @@ def placed(torch: Any, case: Case, given: list[Any], place: Any) -> list[Any]:
     """The operands on a device, in the type and the order of memory of the case."""
     last = torch.channels_last if len(case.shape.size) == 2 else torch.channels_last_3d
     order = last if case.channels_last else torch.contiguous_format
-    return [t.to(torch_dtype(torch, case.dtype)).to(place).contiguous(memory_format=order) for t in given]
+    return [t.to(torch_dtype(torch, case.dtype)).contiguous(memory_format=order).to(place) for t in given]

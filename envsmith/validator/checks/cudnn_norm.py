@@ -39,8 +39,8 @@ def run_batch_norm(torch: Any, place: Any, dtype: str, findings: Findings) -> No
     rest = [torch.randn(_SHAPE[1]) + 2.0, torch.randn(_SHAPE[1]), torch.randn(_SHAPE[1]), torch.rand(_SHAPE[1]) + 0.5]
     exact, _ = batch_norm(torch, [tensor.double() for tensor in (x, gradient, *rest)])
     with cudnn_on(torch, name):
-        on_gpu = [tensor.to(place).contiguous(memory_format=order) for tensor in (x, gradient)]
-        poison_results(torch, place, kind, [*on_gpu, x])
+        on_gpu = [tensor.contiguous(memory_format=order).to(place) for tensor in (x, gradient)]
+        poison_results(torch, place, kind, on_gpu)
         results, through_cudnn = batch_norm(torch, [*on_gpu, *(tensor.to(place) for tensor in rest)])
         results = [result.cpu() for result in results]
     for part, got, right in zip(_RESULTS, results, exact):

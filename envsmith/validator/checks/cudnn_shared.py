@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import math
 from dataclasses import replace
 from typing import Any, Iterator, Sequence
 
 from envsmith.validator.check import CheckFailed, CheckSkipped
-from envsmith.validator.checks.numerics import judge_elements, judge_norm, poison
+from envsmith.validator.checks.numerics import judge_elements, judge_norm
 from envsmith.validator.cuda_libraries import LIBRARIES, LibraryError, copies, version_of
 from envsmith.validator.mapped import mapped_libraries
 from envsmith.validator.versions import cudnn_version
@@ -110,14 +111,14 @@ def computed_by_cudnn(result: Any) -> bool:
 
 
 def poison_results(torch: Any, place: Any, dtype: Any, like: Sequence[Any]) -> None:
-    """Fill with NaN the memory that the next results of these sizes will get.
+    """Fill with NaN the memory that torch's allocator will hand to the next results of these shapes.
 
-    The cache is emptied first: what it holds are right results of earlier cases, which a kernel that writes
-    nothing could pass off as its own. One piece for all: piece by piece, each would be handed the same memory.
+    It may hold the right results of an earlier case, which a kernel that writes nothing could pass off as its own.
+    All are held at once, or each would be given the same memory, and twice, as a backward pass makes as many
+    tensors on its way.
     """
-    if place.type == "cuda":
-        torch.cuda.empty_cache()
-    poison(torch, (sum(tensor.numel() for tensor in like),), place, dtype)
+    held = [torch.full(tensor.shape, math.nan, device=place, dtype=dtype) for tensor in (*like, *like)]
+    del held
 
 
 def require_cudnn(torch: Any) -> str:
