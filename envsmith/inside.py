@@ -22,10 +22,11 @@ from envsmith.probe.summary import fact_lines
 from envsmith.probe.torch_facts import torch_facts, with_torch_facts
 from envsmith.wire.encode import to_plain
 from envsmith.wire.facts import Snapshot
-from envsmith.wire.results import LEVELS, PASS, SKIP, STANDARD, CheckResult, Expectation, ValidationReport
+from envsmith.wire.results import PASS, SKIP, CheckResult, ValidationReport
 
 # The checks are imported by those who run them: `facts` must be quick, and a bundle is compiled at each start.
 if TYPE_CHECKING:
+    from envsmith.validator.asked import Asked
     from envsmith.validator.check import Check
     from envsmith.validator.devices import Device
 
@@ -80,6 +81,8 @@ def _interrupt(number: int, frame: FrameType | None) -> None:
 
 
 def _parser() -> argparse.ArgumentParser:
+    from envsmith.validator.asked import add_options
+
     parser = argparse.ArgumentParser(
         prog="envsmith.pyz", description="Look at and check a PyTorch + CUDA environment.", allow_abbrev=False
     )
@@ -91,16 +94,7 @@ def _parser() -> argparse.ArgumentParser:
     check.set_defaults(command=_check)
     for command in (facts, check):
         command.add_argument("--format", choices=("text", "json", "jsonl"), default="text", help="default: text")
-    check.add_argument("--list", action="store_true", help="list the checks and exit")
-    check.add_argument("--only", action="append", default=[], metavar="ID", help="run only this check (repeatable)")
-    check.add_argument("--skip", action="append", default=[], metavar="ID", help="leave out this check (repeatable)")
-    check.add_argument("--level", choices=LEVELS, default=STANDARD, help="how much is run; default: standard")
-    check.add_argument("--seconds", type=float, metavar="N", help="how long a check of level stress works; default: 60")
-    check.add_argument(
-        "--gpus", action="append", default=[], metavar="WHICH", help="run on these: indexes or UUIDs, with commas"
-    )
-    check.add_argument("--expect", metavar="JSON", help="what the environment should hold, as JSON")
-    check.add_argument("--require-gpu", action="store_true", help="fail unless every check passed on a GPU")
+    add_options(check)
     return parser
 
 
@@ -118,10 +112,10 @@ def _check(options: argparse.Namespace) -> int:
     if options.list:
         return _list(options.format)
     from envsmith.validator.forked import NoProcessError
+    from envsmith.validator.proof import verdict
 
     try:
-        run = _read_options(options)
-        report, devices = _run(run)
+        report, devices = _run(_read_options(options), options.format)
     except UsageError as error:
         if options.format == "jsonl":  # for a program that reads the events: it tells this from a crash by that
             _print_json({"event": "usage-error", "message": str(error)})
@@ -130,13 +124,18 @@ def _check(options: argparse.Namespace) -> int:
         print(f"envsmith: error: {error}", file=sys.stderr)
         return EXIT_FAILED
     certified = bool(report.proved_compute_capabilities)
-    if options.format == "jsonl":
+    if report.cluster is not None and report.cluster.rank != 0 and options.format != "jsonl":
+        _print_as_follower(report.cluster)
+    elif options.format == "jsonl":
         _print_json({"event": "report", "report": report})
     elif options.format == "json":
         _print_json(report)
     else:
         _print_gaps(report.snapshot)
+        _print_nodes(report)
         print(f"\n{verdict(report, devices)}")
+    if report.cluster is not None:  # what is required of each node has been asked for there
+        return 0 if report.cluster.status == PASS else EXIT_FAILED
     if any(result.status not in (PASS, SKIP) for result in report.results):
         return EXIT_FAILED
     return EXIT_FAILED if options.require_gpu and not certified else 0
@@ -152,36 +151,13 @@ def _list(output: str) -> int:
     return 0
 
 
-@dataclass(frozen=True)
-class _Run:
-    """What was asked for. gpus: words that name devices; none for all."""
-
-    checks: tuple[Check, ...]
-    level: str
-    stress_s: float
-    gpus: tuple[str, ...]
-    expectation: Expectation | None
-    format: str
-
-
-def _read_options(options: argparse.Namespace) -> _Run:
-    """Raises UsageError."""
-    from envsmith.validator.expectation import read_expectation
-    from envsmith.validator.selection import SelectionError, choose, stress_seconds, words
+def _read_options(options: argparse.Namespace) -> Asked:
+    from envsmith.validator.asked import AskedError, read_options
 
     try:
-        checks = choose(words(options.only), words(options.skip), options.level)
-        stress_s = stress_seconds(options.seconds, options.level)
-    except SelectionError as error:
-        raise UsageError(f"{error}: {error.hint}") from None
-    try:
-        expectation = read_expectation(options.expect) if options.expect is not None else None
-    except ValueError as error:
-        raise UsageError(f"--expect: {error}") from None
-    gpus = words(options.gpus)
-    if options.gpus and not gpus:
-        raise UsageError("--gpus names none: give indexes or UUIDs, with commas")
-    return _Run(checks, options.level, stress_s, gpus, expectation, options.format)
+        return read_options(options, os.environ)
+    except AskedError as error:
+        raise UsageError(str(error)) from None
 
 
 @dataclass
@@ -212,62 +188,85 @@ class _Output:
                 print(f"        | {line}")
 
 
-def _run(run: _Run) -> tuple[ValidationReport, tuple[Device, ...]]:
+def _run(asked: Asked, output: str) -> tuple[ValidationReport, tuple[Device, ...]]:
     """Raises UsageError for GPUs that are not there, and without a folder for temporary files; NoProcessError."""
     from envsmith.validator.catalogue import ALL
+    from envsmith.validator.cluster.join import conclude, joined, take_up
     from envsmith.validator.devices import DeviceChoiceError
-    from envsmith.validator.proof import proved
-    from envsmith.validator.selection import of_level
     from envsmith.validator.supervise import Supervisor
 
-    started_at, started = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()), time.monotonic()
-    tell = _Output(run.format)
+    tell = _Output("nothing" if asked.is_follower else output)
+    checks = asked.checks
+    started = _Started.now()
     try:
-        supervisor = Supervisor(ALL, run.expectation, {_TORCH_FACTS: torch_facts}, run.level, run.stress_s)
+        joining = joined(asked.place, asked.wait_s)
+        supervisor = Supervisor(ALL, asked.expectation, {_TORCH_FACTS: torch_facts}, asked.level, asked.stress_s)
     except OSError as error:
         raise UsageError(f"a folder for temporary files is needed: {error} (TMPDIR names another)") from None
-    with supervisor:
-        supervisor.begin(run.checks)  # what takes longest goes on while this process looks around
-        if run.gpus:
+    with joining as member, supervisor:
+        # what takes longest goes on while this process looks around; of several processes not all need it
+        supervisor.begin(checks if member is None else ())
+        if asked.gpus:
             try:
-                supervisor.choose_devices(run.gpus)
+                supervisor.choose_devices(asked.gpus)
             except DeviceChoiceError as error:
                 raise UsageError(f"--gpus: {error}") from None
         snapshot = probe.collect(TOOL)
         tell.snapshot(snapshot)
-        results = supervisor.run_all(run.checks, tell.start, tell.result)
-        if any(check.needs_torch for check in run.checks):
+        if member is not None and not take_up(member, TOOL, snapshot, supervisor):
+            checks = ()
+        results = supervisor.run_all(checks, tell.start, tell.result)
+        if any(check.needs_torch for check in checks):
             snapshot = with_torch_facts(snapshot, *supervisor.torch_value(_TORCH_FACTS))
         devices = supervisor.devices
-    report = ValidationReport(
+        report = _report(asked, started, snapshot, results, devices)
+        if member is not None:
+            certified = bool(report.proved_compute_capabilities)
+            missing = "not certified on a GPU" if asked.require_gpu and checks and not certified else ""
+            report = conclude(member, report, missing)
+            tell.result(report.results[-1])
+    return report, devices
+
+
+@dataclass(frozen=True)
+class _Started:
+    """When a run began: by the calendar, for people, and by a clock that nobody sets."""
+
+    at: str
+    clock_s: float
+
+    @classmethod
+    def now(cls) -> _Started:
+        return cls(time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()), time.monotonic())
+
+
+def _report(
+    asked: Asked,
+    started: _Started,
+    snapshot: Snapshot,
+    results: tuple[CheckResult, ...],
+    devices: tuple[Device, ...],
+) -> ValidationReport:
+    from envsmith.validator.proof import proved
+    from envsmith.validator.selection import of_level
+
+    return ValidationReport(
         tool=TOOL,
         bundle_digest=bundle_digest(),
-        started_at=started_at,
-        seconds=round(time.monotonic() - started, 3),
+        started_at=started.at,
+        seconds=round(time.monotonic() - started.clock_s, 3),
         snapshot=snapshot,
         results=results,
-        proved_compute_capabilities=proved(of_level(run.level), results, devices),
-        level=run.level,
+        proved_compute_capabilities=proved(of_level(asked.level), results, devices),
+        level=asked.level,
         gpus=tuple(device.label for device in devices),
     )
-    return report, devices
 
 
 def bundle_digest() -> str | None:
     """Digest, "sha256:...", of the bundle that this module was loaded from; None outside a bundle."""
     archive = getattr(globals().get("__loader__"), "archive", None)
     return f"sha256:{hashlib.sha256(Path(archive).read_bytes()).hexdigest()}" if archive else None
-
-
-def verdict(report: ValidationReport, devices: tuple[Device, ...]) -> str:
-    """One sentence on what the run came to. "Certified" is not said here: that word is the host's."""
-    bad = [result.id for result in report.results if result.status not in (PASS, SKIP)]
-    if bad:
-        return f"FAILED: {', '.join(bad)}"
-    if report.proved_compute_capabilities:
-        return f"passed on {len(devices)} GPU(s): {', '.join(device.label for device in devices)}"
-    reasons = [f"{r.id} was skipped: {r.message}" for r in report.results if r.needs_gpu and r.status == SKIP]
-    return f"not certified on a GPU: {reasons[0] if reasons else 'not every GPU check was asked for'}"
 
 
 def _print_json(value: object) -> None:

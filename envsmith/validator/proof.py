@@ -6,7 +6,7 @@ from typing import Sequence
 
 from envsmith.validator.check import Check
 from envsmith.validator.devices import Device
-from envsmith.wire.results import PASS, SKIP, CheckResult
+from envsmith.wire.results import PASS, SKIP, CheckResult, ValidationReport
 
 
 def proved(checks: Sequence[Check], results: Sequence[CheckResult], devices: Sequence[Device]) -> tuple[str, ...]:
@@ -22,3 +22,27 @@ def proved(checks: Sequence[Check], results: Sequence[CheckResult], devices: Seq
         return ()
     sure = [device for device in devices if all(device.label in ran_on[check] for check in needed)]
     return tuple(sorted({d.compute_capability for d in sure}, key=lambda c: tuple(map(int, c.split(".")))))
+
+
+def verdict(report: ValidationReport, devices: tuple[Device, ...]) -> str:
+    """One sentence on what the run came to. "Certified" is not said here: that word is the host's."""
+    bad = [result.id for result in report.results if result.status not in (PASS, SKIP)]
+    if bad:
+        return f"FAILED: {', '.join(bad)}"
+    if report.proved_compute_capabilities:
+        return f"passed on {len(devices)} GPU(s): {', '.join(device.label for device in devices)}"
+    reasons = [f"{r.id} was skipped: {r.message}" for r in report.results if r.needs_gpu and r.status == SKIP]
+    return f"not certified on a GPU: {reasons[0] if reasons else 'not every GPU check was asked for'}"
+
+
+def _print_nodes(report: ValidationReport) -> None:
+    from envsmith.validator.cluster.report import report_lines
+
+    if report.cluster is not None:
+        print("\n" + "\n".join(report_lines(report.cluster)))
+
+
+def _print_as_follower(cluster: ClusterReport) -> None:
+    from envsmith.validator.cluster.report import follower_line
+
+    print(follower_line(cluster), file=sys.stderr)

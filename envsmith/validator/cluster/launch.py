@@ -24,6 +24,9 @@ _NO_SRUN_STEP = range(0xFFFFFFFA, 0xFFFFFFFF)
 _PORT_FIRST, _PORT_COUNT = 20_000, 12_000
 _WORLD_MAX = 1 << 20
 _SHOWN_CHARS = 80
+# A large image is pulled, and a cold file system gives up PyTorch, in minutes.
+TIMEOUT_S_DEFAULT = 300.0
+_TIMEOUT_S_MIN, _TIMEOUT_S_MAX = 1.0, 86_400.0
 # What a launcher says of its processes. A check of one machine must not take it for its own (torch.distributed does).
 LAUNCHER_VARIABLES = (
     "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "GROUP_RANK", "GROUP_WORLD_SIZE", "ROLE_RANK",
@@ -67,6 +70,16 @@ def read_place(env: Mapping[str, str]) -> Place | None:
     else:
         return None
     return place if place is not None and place.world > 1 else None
+
+
+def require_timeout(seconds: float | None) -> float:
+    """How long processes wait for each other. Raises LaunchError for a limit that means nothing."""
+    if seconds is None:
+        return TIMEOUT_S_DEFAULT
+    if not _TIMEOUT_S_MIN <= seconds <= _TIMEOUT_S_MAX:
+        bounds = f"{_TIMEOUT_S_MIN:g} to {_TIMEOUT_S_MAX:g} seconds"
+        raise LaunchError(f"--cluster-timeout {seconds:g} is out of bounds: {bounds}")
+    return seconds
 
 
 def _torchrun(env: Mapping[str, str]) -> Place | None:

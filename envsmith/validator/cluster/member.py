@@ -103,10 +103,9 @@ class Member:
             wait_for_any([self._call.descriptor], _POLL_S)
         return None
 
-    def finish(self, results: Mapping[str, Any] | None) -> ClusterReport:
-        """Say what the checks came to, None if it came to nothing; take part in the rest and return the report."""
-        if results is not None:
-            self._box.put("results", results)
+    def finish(self, results: Mapping[str, Any]) -> ClusterReport:
+        """Say what the checks came to, take part in the rest and return the report."""
+        self._box.put("results", results)
         while not self._call.ended:
             wait_for_any([self._call.descriptor], _POLL_S * 10)
         answer = self._call.answer()

@@ -96,7 +96,7 @@ def test_no_cluster(env: dict[str, str]) -> None:
         (without(SLURM_ENV, "SLURM_JOB_ID"), "SLURM_JOB_ID is not set"),
         (without(KUBERNETES_ENV, "MASTER_PORT"), "MASTER_PORT is not set"),
         (without(KUBERNETES_ENV, "WORLD_SIZE"), "WORLD_SIZE is not set"),
-        ({**KUBERNETES_ENV, "JOB_COMPLETION_INDEX": "4"}, "JOB_COMPLETION_INDEX is '4', and a whole number from 0 to 3"),
+        ({**KUBERNETES_ENV, "JOB_COMPLETION_INDEX": "4"}, "JOB_COMPLETION_INDEX is '4', and a whole number from 0"),
     ],
 )
 def test_what_makes_no_sense_names_the_variable(env: dict[str, str], said: str) -> None:
@@ -117,9 +117,12 @@ def test_any_value_gives_a_place_in_its_world_or_one_error(env: dict[str, str], 
     try:
         place = read_place({**env, name: value})
     except LaunchError as error:
-        assert str(error).isprintable()
+        said = str(error)
+        place = None
     else:
-        assert place is None or (0 <= place.rank < place.world and 0 <= place.local_rank < place.local_world)
+        said = ""
+    assert said.isprintable()
+    assert place is None or (0 <= place.rank < place.world and 0 <= place.local_rank < place.local_world)
 
 
 @pytest.mark.parametrize(
@@ -138,11 +141,11 @@ def test_a_node_list(text: str, hosts: list[str]) -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["", ",", "a,", ",a", "a,,b", "a[", "a]", "a[1-", "a[]", "a[2-1]", "a[x]", "a[1-2-3]", "a b", "a[[1]]", "a[0-9999999]",
-     "a[0-999]b[0-999]", "a\n"],
+    ["", ",", "a,", ",a", "a,,b", "a[", "a]", "a[1-", "a[]", "a[2-1]", "a[x]", "a[1-2-3]", "a b", "a[[1]]",
+     "a[0-9999999]", "a[0-999]b[0-999]", "a\n"],
 )  # fmt: skip
 def test_no_node_list(text: str) -> None:
-    with pytest.raises(ValueError, match="."):
+    with pytest.raises(ValueError, match=r"\w"):
         expand_hosts(text)
 
 
@@ -170,5 +173,5 @@ def test_tasks_per_node() -> None:
     assert tasks_per_node("2(x3),1") == (2, 2, 2, 1)
     assert tasks_per_node("8") == (8,)
     for wrong in ("", "2(3)", "2(x999999999)", "-1", "2,,3", "2(x3"):
-        with pytest.raises(ValueError, match="."):
+        with pytest.raises(ValueError, match=r"\w"):
             tasks_per_node(wrong)
