@@ -208,6 +208,9 @@ def _be_the_body(warden: int, body: Callable[[], None], log: int, close: tuple[i
         # no core files: they are gigabytes with CUDA mapped; the Python stack goes to the log instead
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
         faulthandler.enable(file=2)
+        # where warnings are errors (PYTHONWARNINGS, -W, pytest) a library's deprecation would fail a good machine
+        os.environ.pop("PYTHONWARNINGS", None)
+        warnings.simplefilter("default")
         body()
         status = 0 if os.getpid() == me else EXIT_EXCEPTION
     except BaseException:  # noqa: BLE001 - nothing may climb into the parent's code

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+import warnings
 from pathlib import Path
 
 import pytest
@@ -271,3 +272,17 @@ def test_a_process_whose_parent_was_gone_before_it_could_ask_ends_itself() -> No
         die_with_parent(os.getpid(), signal.SIGKILL)  # which its parent is not
         os._exit(0)
     assert os.WTERMSIG(os.waitpid(pid, 0)[1]) == signal.SIGKILL
+
+
+def test_a_warning_of_a_library_is_no_error_even_where_warnings_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYTHONWARNINGS", "error")
+
+    def body(context: CheckContext) -> CheckOutcome:
+        warnings.warn("deprecated", DeprecationWarning, stacklevel=1)
+        program = "import warnings; warnings.warn('deprecated', UserWarning)"
+        subprocess.run([sys.executable, "-c", program], check=True)
+        return CheckOutcome()
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert run_one(body).status == "pass"
