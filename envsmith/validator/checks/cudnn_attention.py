@@ -12,7 +12,7 @@ from envsmith.validator.checks.numerics import EPSILON
 
 # batch, heads, sequence, head; lengths that every version of cuDNN takes
 _SHAPE = (2, 4, 128, 64)
-# torch had the backend before, but said neither when it applies nor got it right everywhere.
+# The backend came with it, as a beta; before, it was an experiment.
 _SINCE_TORCH = (2, 5)
 
 # Sums are kept in float32. The probabilities, the gradients of the scores and the result are rounded to the type,

@@ -51,11 +51,11 @@ def test_limits_lie_between_healthy_errors_and_faults(shape: cudnn_cases.Shape, 
     float32 = Case("float32", shape).limit(part) / EPSILON["float32"]
     root = math.sqrt(shape.terms(part))
     assert 5 * 0.7 * root < float32 < 2450 / 5
-    for dtype, healthy in (("tfloat32", 3.7), ("float16", 3.7), ("bfloat16", 1.3)):
+    for dtype in ("tfloat32", "float16", "bfloat16"):
         limit = Case(dtype, shape).limit(part)
-        assert 3 * healthy * EPSILON[dtype] < limit
+        assert 2 * 3.7 * EPSILON[dtype] < limit
         # an element that is wrong is off by about the root mean square of all
-        assert cudnn_shared._ELEMENT_FACTOR * limit <= 0.25
+        assert cudnn_shared._ELEMENT_FACTOR * limit <= 0.5
 
 
 def test_of_one_kind_the_error_nearest_to_its_limit_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
