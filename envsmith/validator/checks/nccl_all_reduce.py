@@ -48,11 +48,10 @@ def nccl_all_reduce(context: CheckContext) -> CheckOutcome:
     if wrong:
         raise CheckFailed("; ".join(wrong), metrics)
     types = ", ".join(dict.fromkeys(case.dtype for case in plan))
-    alone = " (one rank: no link between GPUs was tested)" if world == 1 else f" over {metrics[-1].value}"
+    ranks = "1 rank (no link between GPUs was tested)" if world == 1 else f"{world} ranks ({told_transport(log)})"
+    plural = "s" if len(plan) > 1 else ""
     return CheckOutcome(
-        f"{len(plan)} collectives right on {world} rank{'s' if world > 1 else ''}{alone}, in {types}",
-        metrics,
-        labels(context.devices),
+        f"{len(plan)} collective{plural} right on {ranks}, in {types}", metrics, labels(context.devices)
     )
 
 

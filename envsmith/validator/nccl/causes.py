@@ -145,8 +145,8 @@ def conclude(situation: Situation, outcomes: Sequence[Outcome]) -> str:
     """The finding in one sentence or two: what is broken, and how to mend it."""
     passed = [outcome.probe.settings for outcome in _of_all(situation, outcomes) if outcome.status == PASSED]
     if {} in passed:
-        again = "the same GPUs pass an all-reduce in new processes with nothing changed, so NCCL and the links work"
-        return f"{situation.behind}; {again}" if situation.behind else f"{again}; it does not fail every time"
+        again = "with nothing changed, the same GPUs pass an all-reduce in new processes: NCCL and the links work"
+        return f"{situation.behind or 'it does not fail every time'}; {again}"
     unset = [list(settings) for settings in passed if None in settings.values()]
     if unset:
         return _blame_settings(situation, min(unset, key=len))

@@ -14,6 +14,7 @@ from envsmith.validator.nccl import causes
 from envsmith.validator.nccl.causes import Outcome, Probe, Situation
 from envsmith.validator.nccl.seat import Seat, seated
 from envsmith.validator.nccl.settings import interface_problem, user_settings
+from envsmith.validator.nccl.witness import remove, segments
 from envsmith.validator.ranks import RankAnswer, Stage, run_ranks
 
 # Making contexts and meeting takes 1 to 5 s, the sums themselves nothing.
@@ -64,11 +65,13 @@ def run_probe(torch: Any, probe: Probe, scratch: str) -> list[Outcome]:
         for number, team in enumerate(probe.teams)
         for rank, gpu in enumerate(team)
     ]
-    # no grace for one that died: the other teams are to go on
+    left: set[str] = set()
+    # when one has died the other teams are to go on
     answers = run_ranks(
         lambda number, stage: _sum(torch, seats[number], stage), len(seats), PROBE_LIMIT_S, str(folder),
-        grace_s=PROBE_LIMIT_S,
+        last_look=lambda pids: left.update(segments(pids)), grace_s=PROBE_LIMIT_S,
     )  # fmt: skip
+    remove(left)
     return [
         _outcome(probe, team, [a for a, seat in zip(answers, seats) if seat.name == f"team{number}"])
         for number, team in enumerate(probe.teams)

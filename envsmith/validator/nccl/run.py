@@ -17,7 +17,7 @@ from envsmith.validator.nccl.log import NcclLog, parse
 from envsmith.validator.nccl.probes import error_of, investigate, read_logs, situation
 from envsmith.validator.nccl.seat import Seat, seated
 from envsmith.validator.nccl.settings import hidden_by
-from envsmith.validator.nccl.witness import Record, look
+from envsmith.validator.nccl.witness import Record, look, remove, segments
 from envsmith.validator.ranks import RankAnswer, Stage, run_ranks
 from envsmith.wire.results import Metric
 
@@ -28,7 +28,10 @@ PROBES_LIMIT_S = 150.0
 CHECK_LIMIT_S = COLLECTIVES_LIMIT_S + PROBES_LIMIT_S + 30.0
 
 _WARNINGS_MAX = 5
-_LAST_LINES_MAX = 5
+_LAST_LINES_MAX = 8
+# What a rank says when another one has gone: ncclRemoteError, and its sockets' words.
+_CONSEQUENCES = ("ncclRemoteError", "remote process", "by remote peer", "by peer", "Broken pipe")
+
 Work = Callable[[Group, Stage], object]
 
 
@@ -57,9 +60,14 @@ def run_group(torch: Any, context: CheckContext, work: Work) -> tuple[list[Any],
         with seated(torch, Seat(rank, world, rank, folder), stage, witness=rank) as place:
             return {"value": work(Group(torch, rank, world, place, seed), stage)}
 
-    answers = run_ranks(
-        rank_body, world, COLLECTIVES_LIMIT_S, str(folder), last_look=lambda pids: seen.update(look(pids, folder))
-    )
+    left: set[str] = set()
+
+    def last_look(pids: dict[int, int]) -> None:
+        seen.update(look(pids, folder))
+        left.update(segments(pids))
+
+    answers = run_ranks(rank_body, world, COLLECTIVES_LIMIT_S, str(folder), last_look=last_look)
+    remove(left)
     log = parse(read_logs(folder))
     if any(answer.value is None for answer in answers):
         _explain(torch, context, answers, seen, log)
@@ -93,8 +101,8 @@ def _explain(
     for warning in log.warnings[:_WARNINGS_MAX]:
         _note(f"NCCL WARN {warning}")
     what = describe(answers)
-    died = [answer for answer in answers if answer.value is None and not answer.timed_out]
-    for answer in died:
+    died = sorted((a for a in answers if a.value is None and not a.timed_out), key=_distance_from_the_root)
+    for answer in died[:1]:
         for line in answer.log_tail[-_LAST_LINES_MAX:]:
             _note(f"rank {answer.rank} printed: {line}")
     cause = causes.known_cause([*log.warnings, *(error_of(answer) for answer in died)])
@@ -107,7 +115,7 @@ def _explain(
             gpus = "+".join(f"cuda:{gpu}" for gpu in outcome.team)
             _note(f"probe on {gpus}, {outcome.probe}: {outcome.status} {outcome.detail}".rstrip())
         cause = causes.conclude(where, outcomes)
-    if log.warnings and died:
+    if log.warnings and died and log.warnings[-1] not in f"{cause} {what}":
         what += f". NCCL said: {log.warnings[-1]}"
     failure = CheckFailed if died else CheckTimedOut
     raise failure(f"{cause}. What happened: {what}", (Metric("ranks", len(answers)),))
@@ -119,15 +127,22 @@ def _note(line: str) -> None:
 
 
 def describe(answers: Sequence[RankAnswer]) -> str:
-    """What became of the ranks that gave no answer, those that died first, as the others waited for them."""
-    died = [
-        f"rank {answer.rank} died while {answer.stage}: {error_of(answer)}"
-        for answer in answers
-        if answer.value is None and not answer.timed_out
-    ]
-    hung = [f"rank {answer.rank} hung while {answer.stage}" for answer in answers if answer.timed_out]
-    after = [f"after {COLLECTIVES_LIMIT_S:g} s"] if hung and not died else []
-    return "; ".join([*after, *died, *hung])
+    """What became of the ranks that gave no answer, those first that the others only waited for or lost."""
+    said: dict[str, list[str]] = {}
+    lost = sorted((answer for answer in answers if answer.value is None), key=_distance_from_the_root)
+    for answer in lost:
+        how = "hung" if answer.timed_out else "failed" if answer.signal is None else "died"
+        why = "" if answer.timed_out else f": {error_of(answer)}"
+        said.setdefault(f"{how} while {answer.stage}{why}", []).append(str(answer.rank))
+    parts = [f"rank{'s' if len(ranks) > 1 else ''} {', '.join(ranks)} {what}" for what, ranks in said.items()]
+    only_hung = all(answer.timed_out for answer in lost)
+    return "; ".join([*([f"after {COLLECTIVES_LIMIT_S:g} s"] if only_hung else []), *parts])
+
+
+def _distance_from_the_root(answer: RankAnswer) -> tuple[bool, bool, bool, int]:
+    """A key by which what began it comes first: a signal, then an error, then one for want of another rank, a hang."""
+    follows = answer.signal is None and any(words in error_of(answer) for words in _CONSEQUENCES)
+    return answer.timed_out, follows, answer.signal is None, answer.rank
 
 
 def describe_progress(records: Mapping[int, Record | None]) -> str:

@@ -18,7 +18,7 @@ import time
 from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, MutableMapping
+from typing import Any, Iterable, MutableMapping
 
 # Collectives that torch remembers: many more than a check calls.
 _RECORDS = "2000"
@@ -29,6 +29,8 @@ _FRAMES_MAX = 3
 _THREADS_MAX = 4
 
 _FRAME = re.compile(r'^  File "(.+)", line (\d+) in (\S+)')
+# A file that is mapped and still there: of one that is not, "(deleted)" follows the name.
+_SEGMENT = re.compile(r"/dev/shm/nccl-\S+$", re.MULTILINE)  # noqa: S108 - NCCL's choice
 # Where idle threads of every library wait: dozens of them in each process, which say nothing.
 _IDLE = ("futex", "poll_schedule", "ep_poll", "epoll_wait", "pipe_read", "sigtimedwait", "do_sigtimedwait")
 
@@ -147,6 +149,21 @@ def threads(pid: int) -> list[str]:
                 found[f"{name} {where} ({''.join(state)})"] += 1
     told = [text if count == 1 else f"{count} x {text}" for text, count in found.most_common(_THREADS_MAX)]
     return [*told, f"{idle} idle"] if idle else told
+
+
+def segments(pids: dict[int, int]) -> frozenset[str]:
+    """Files in /dev/shm that NCCL has made for these processes: killed in the middle, they leave them to nobody."""
+    found: set[str] = set()
+    for pid in pids.values():
+        found.update(match.group(0) for match in _SEGMENT.finditer(_read(Path(f"/proc/{pid}/maps"))))
+    return frozenset(found)
+
+
+def remove(paths: Iterable[str]) -> None:
+    """Remove files that may be gone already."""
+    for path in paths:
+        with contextlib.suppress(OSError):
+            os.unlink(path)
 
 
 def _stacks_file(folder: Path, rank: int) -> Path:

@@ -41,6 +41,15 @@ def test_a_dead_rank_comes_before_those_that_wait_for_it() -> None:
     )
 
 
+def test_what_began_it_comes_first_and_the_same_is_said_once() -> None:
+    lost = "torch.distributed.DistBackendError: ncclRemoteError: a remote process exiting prematurely"
+    answers = [died(0, None, (lost,)), hung(1), died(2, None, ("RuntimeError: cuda gone",)), died(3, None, (lost,))]
+    assert describe(answers) == (
+        f"rank 2 failed while {SUMMING}: RuntimeError: cuda gone; "
+        f"ranks 0, 3 failed while {SUMMING}: {lost}; rank 1 hung while {SUMMING}"
+    )
+
+
 def test_ranks_that_only_hang_tell_for_how_long() -> None:
     assert describe([hung(0), hung(1, "meeting the other ranks")]) == (
         f"after 60 s; rank 0 hung while {SUMMING}; rank 1 hung while meeting the other ranks"

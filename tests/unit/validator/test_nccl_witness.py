@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import mmap
 import os
 import threading
 import time
@@ -15,7 +16,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from envsmith.validator.nccl import witness
-from envsmith.validator.nccl.witness import Record, arm, look, read_record, record_settings, stack, threads
+from envsmith.validator.nccl.witness import (
+    Record,
+    arm,
+    look,
+    read_record,
+    record_settings,
+    remove,
+    segments,
+    stack,
+    threads,
+)
 from envsmith.validator.ranks import Stage, run_ranks
 from tests.unit.validator import toys
 
@@ -153,3 +164,17 @@ def test_threads_of_a_process_are_few_words() -> None:
 
 def test_threads_of_no_process_are_none() -> None:
     assert threads(2**22 + 1) == []
+
+
+def test_shared_memory_of_a_process_is_found_while_it_is_mapped(tmp_path: Path) -> None:
+    path = Path(f"/dev/shm/nccl-test-{os.getpid()}")
+    try:
+        with path.open("w+b") as stream:
+            stream.truncate(4096)
+            with mmap.mmap(stream.fileno(), 4096):
+                assert segments({0: os.getpid()}) == {str(path)}
+                remove([str(path), str(path)])
+                assert not path.exists()
+                assert segments({0: os.getpid()}) == set()
+    finally:
+        path.unlink(missing_ok=True)
