@@ -84,12 +84,11 @@ def operands(torch: Any, kind: Kind, shape: tuple[int, int, int], place: Any) ->
     dtype = getattr(torch, kind.operand, None)
     if dtype is None:
         raise LeftOut(f"torch {torch.__version__} has no {kind.operand}")
+    # made in float32: the normal numbers of older torch come in no narrow type
+    a = torch.randn(rows, terms, device=place).to(dtype)
     if kind.name == "float8":
-        return (
-            torch.randn(rows, terms, device=place).to(dtype),
-            torch.randn(columns, terms, device=place).to(dtype).t(),
-        )
-    return torch.randn(rows, terms, device=place, dtype=dtype), torch.randn(terms, columns, device=place, dtype=dtype)
+        return a, torch.randn(columns, terms, device=place).to(dtype).t()
+    return a, torch.randn(terms, columns, device=place).to(dtype)
 
 
 def multiply(torch: Any, kind: Kind, place: Any, fast_accumulation: bool = False) -> Callable[[Any, Any], Any]:

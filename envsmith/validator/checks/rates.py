@@ -41,7 +41,9 @@ from envsmith.wire.results import Metric
 
 # So long a GPU that saves power at rest takes to raise its clocks.
 _WARM_UP_S = 0.2
-_PILOT_SIZE = 1024
+# A product of the first takes 70 ms at 0.03 TFLOP/s; one of the second is more than its launch, where that is slow.
+_PILOT_SIZES = (1024, 2048)
+_SLOW_TFLOPS = 1.0
 _SAMPLE_ROWS, _SAMPLE_COLUMNS = 16, 256
 
 # Some ten times the largest cache of a GPU of today (126 MB).
@@ -85,28 +87,42 @@ def _leaving_out(kind: Kind, left_out: list[str]) -> Iterator[None]:
 def _message(metrics: list[Metric], left_out: list[str]) -> str:
     """The rates in one line: "float32 51.3, bfloat16 712 TFLOP/s; memory 4110 GB/s"."""
     values = {metric.name: metric.value for metric in metrics}
+    ending = "_rate_tflops"
     products = ", ".join(
-        f"{name[: -len('_rate_tflops')]} {value:.3g}" for name, value in values.items() if name.endswith("_rate_tflops")
+        f"{name[: -len(ending)]} {figure(float(value))}" for name, value in values.items() if name.endswith(ending)
     )
-    text = f"{products} TFLOP/s; memory {values['memory_bandwidth_gb_s']:.0f} GB/s"
+    text = f"{products} TFLOP/s; memory {figure(float(values['memory_bandwidth_gb_s']))} GB/s"
     return text + (f"; left out: {', '.join(left_out)}" if left_out else "")
+
+
+def figure(value: float) -> str:
+    """Three figures, and never an exponent: "51.3", "1310"."""
+    return f"{value:.0f}" if value >= 100 else f"{value:.3g}"
 
 
 def warm_up(torch: Any, place: Any) -> None:
     """Have the GPU work until its clocks have risen."""
-    a = torch.randn(_PILOT_SIZE, _PILOT_SIZE, device=place)
+    a = torch.randn(_PILOT_SIZES[0], _PILOT_SIZES[0], device=place)
     repeats = repeats_in(_WARM_UP_S, seconds_of_one(torch, lambda: torch.matmul(a, a)))
     queue_windows(torch, lambda: torch.matmul(a, a), repeats, windows=1)[-1].synchronize()
 
 
 def pilot_size(torch: Any, place: Any, kind: Kind) -> int:
     """The size of square matrices to time at, by how fast small ones are multiplied and by the memory that is free."""
-    product = multiply(torch, kind, place, fast_accumulation=True)
-    a, b = operands(torch, kind, (_PILOT_SIZE,) * 3, place)
-    with precision(torch, kind):
-        once_s = seconds_of_one(torch, lambda: product(a, b))
+    tflops = 0.0
+    for size in _PILOT_SIZES:
+        tflops = _pilot_tflops(torch, place, kind, size)
+        if tflops < _SLOW_TFLOPS:
+            break
     free_bytes, _ = torch.cuda.mem_get_info(place)
-    return size_for(2 * _PILOT_SIZE**3 / once_s / 1e12, free_bytes)
+    return size_for(tflops, free_bytes)
+
+
+def _pilot_tflops(torch: Any, place: Any, kind: Kind, size: int) -> float:
+    product = multiply(torch, kind, place, fast_accumulation=True)
+    a, b = operands(torch, kind, (size,) * 3, place)
+    with precision(torch, kind):
+        return 2.0 * size**3 / seconds_of_one(torch, lambda: product(a, b)) / 1e12
 
 
 def product_rate(torch: Any, place: Any, kind: Kind, watch: Watch) -> list[Metric]:
@@ -149,6 +165,7 @@ def _wide(torch: Any, matrix: Any, dimension: int, chosen: Any) -> Any:
 
 def copy_rate(torch: Any, place: Any, watch: Watch) -> list[Metric]:
     """The rate of a copy within the GPU's memory, bytes read and written, compared in full. Raises CheckFailed."""
+    torch.cuda.empty_cache()  # of what the products took
     free_bytes, _ = torch.cuda.mem_get_info(place)
     words = min(_COPY_BYTES, free_bytes // 4) // _WORD_BYTES
     source = torch.empty(words, dtype=torch.int64, device=place).random_()

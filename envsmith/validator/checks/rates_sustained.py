@@ -15,7 +15,7 @@ from typing import Any
 
 from envsmith.validator.check import GPU_ALONE, CheckContext, CheckFailed, CheckOutcome, check
 from envsmith.validator.checks.products import Kind, narrow_kind, operands
-from envsmith.validator.checks.rates import judge_sample, pilot_size, warm_up, watched_windows
+from envsmith.validator.checks.rates import figure, judge_sample, pilot_size, warm_up, watched_windows
 from envsmith.validator.checks.timing import WINDOWS, repeats_in, seconds_of_one
 from envsmith.validator.checks.torch_gpu import only_gpu
 from envsmith.validator.conditions import Watch
@@ -47,10 +47,10 @@ def rates_sustained(context: CheckContext) -> CheckOutcome:
         except CheckFailed as failed:
             raise CheckFailed(failed.message, (*failed.metrics, *watch.metrics())) from None
     values = {metric.name: metric.value for metric in metrics}
-    name = f"{kind.name}_sustained"
+    median, lowest = (figure(float(values[f"{kind.name}_sustained_{what}_rate_tflops"])) for what in ("median", "min"))
     message = (
-        f"{kind.name} {values[f'{name}_median_rate_tflops']:.3g} TFLOP/s for {context.stress_s:.0f} s "
-        f"(at least {values[f'{name}_min_rate_tflops']:.3g}); {values['products_compared']} products equal, bit for bit"
+        f"{kind.name} {median} TFLOP/s for {context.stress_s:.0f} s (at least {lowest}); "
+        f"{values['products_compared']} products equal, bit for bit"
     )
     return CheckOutcome(message, (*metrics, *watch.metrics()))
 

@@ -78,12 +78,32 @@ def test_the_message_tells_the_rates_and_what_was_left_out() -> None:
         Metric("float32_rate_tflops", 51.34),
         Metric("float32_timed_error_ratio", 0.2, 1.0),
         Metric("bfloat16_rate_tflops", 712.25),
+        Metric("float8_rate_tflops", 1310.5),
         Metric("memory_bandwidth_gb_s", 4110.4),
     ]
-    text = rates._message(metrics, ["float8 (torch 2.0.1 has no float8_e4m3fn)"])
-    assert text == (
-        "float32 51.3, bfloat16 712 TFLOP/s; memory 4110 GB/s; left out: float8 (torch 2.0.1 has no float8_e4m3fn)"
-    )
+    text = "float32 51.3, bfloat16 712, float8 1310 TFLOP/s; memory 4110 GB/s"
+    assert rates._message(metrics, []) == text
+    why = "tfloat32 (NVIDIA_TF32_OVERRIDE=0 forbids TF32 here)"
+    assert rates._message(metrics, [why]) == f"{text}; left out: {why}"
+
+
+def test_small_memory_and_a_slow_launch_are_seen_by_the_pilot(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Small products tell no rate where a launch takes longer than they do; a slow GPU is spared the larger ones."""
+    tried: list[int] = []
+
+    def rate(rates_by_size: dict[int, float]) -> object:
+        def pilot(torch: object, place: object, kind: object, size: int) -> float:
+            tried.append(size)
+            return rates_by_size[size]
+
+        return pilot
+
+    torch = SimpleNamespace(cuda=SimpleNamespace(mem_get_info=lambda place: (100 * GIB, 100 * GIB)))
+    monkeypatch.setattr(rates, "_pilot_tflops", rate({1024: 50.0, 2048: 400.0}))
+    assert rates.pilot_size(torch, "cuda:0", KINDS[0]) == 8192
+    monkeypatch.setattr(rates, "_pilot_tflops", rate({1024: 0.03}))
+    assert rates.pilot_size(torch, "cuda:0", KINDS[0]) == 2048
+    assert tried == [1024, 2048, 1024]
 
 
 def test_the_names_are_those_that_rates_are_judged_by() -> None:
