@@ -11,8 +11,9 @@ from envsmith.validator.checks.cuda_kernel_torch import cuda_kernel_torch
 from envsmith.validator.checks.cuda_libraries import cuda_libraries
 from envsmith.validator.checks.cudnn_convolution import cudnn_convolution
 from envsmith.validator.checks.cudnn_layers import cudnn_layers
-from envsmith.validator.checks.device_assert import device_assert
 from envsmith.validator.checks.data_loader import data_loader
+from envsmith.validator.checks.ddp_step import ddp_step
+from envsmith.validator.checks.device_assert import device_assert
 from envsmith.validator.checks.device_memory import device_memory
 from envsmith.validator.checks.driver_memory_copy import driver_memory_copy
 from envsmith.validator.checks.nccl_all_reduce import nccl_all_reduce
@@ -48,6 +49,7 @@ ALL: tuple[Check, ...] = (
     training_step,
     rates,
     data_loader,
+    ddp_step,
     copy_bandwidth,
     device_memory,
     rates_sustained,
