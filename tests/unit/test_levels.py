@@ -29,7 +29,7 @@ LIBRARY_PLACES = {
     "jinja2": ("envsmith.render.",),
     "msgspec": ("envsmith.model.", "envsmith.compat.", "envsmith.certify"),
     "packaging": ("envsmith.model.", "envsmith.compat.", "envsmith.cli.request"),
-    "pynvml": ("envsmith.probe.", "envsmith.portable"),
+    "pynvml": ("envsmith.probe.", "envsmith.portable", "envsmith.validator."),
     "requests": ("envsmith.engine.",),
     "rich": ("envsmith.report.",),
     "torch": ("envsmith.validator.", "envsmith.probe.torch_runtime", "envsmith.render.verify"),
