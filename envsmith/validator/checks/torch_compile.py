@@ -10,7 +10,7 @@ import os
 from typing import Any
 
 from envsmith.validator.check import CheckContext, CheckFailed, CheckOutcome, CheckSkipped, check
-from envsmith.validator.checks.numerics import EPSILON, judge_elements
+from envsmith.validator.checks.numerics import EPSILON, judge_elements, poison
 from envsmith.validator.checks.torch_gpu import only_gpu
 from envsmith.validator.checks.triton_kernel import explain, require_triton
 from envsmith.wire.results import Metric
@@ -33,6 +33,8 @@ def torch_compile(context: CheckContext) -> CheckOutcome:
     require_triton(context.only_device)
     torch.seed()
     x, weight = torch.randn(_ROWS, _COLUMNS), torch.randn(_COLUMNS)
+    for shape in ((_ROWS,), (1,), (_ROWS, _COLUMNS), (_COLUMNS,)):
+        poison(torch, shape, place, torch.float32)
     try:
         got, kernels = compiled(torch, (x.to(place), weight.to(place)))
     except CheckFailed:
@@ -81,6 +83,8 @@ def compiled(torch: Any, inputs: tuple[Any, Any]) -> tuple[list[Any], int]:
 
     inductor.compile_threads = 1  # in this process: a pool of them takes longer to start
     dynamo.suppress_errors = False  # True would be a silent way back to eager
+    if hasattr(inductor, "force_disable_caches"):  # an older PyTorch has caches in its folder only
+        inductor.force_disable_caches = True  # one may be shared over the network; hashing for them takes time too
     before = metrics.generated_kernel_count
     results = evaluate(torch, torch.compile(work, fullgraph=True, dynamic=False), inputs)
     kernels = metrics.generated_kernel_count - before
