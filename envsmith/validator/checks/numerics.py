@@ -8,8 +8,8 @@ from typing import Any
 from envsmith.validator.check import CheckFailed
 from envsmith.wire.results import Metric
 
-# Distance from 1 to the next number: 2 ** -(stored bits of the significand).
 _TINY = 1e-300
+# Distance from 1 to the next number: 2 ** -(stored bits of the significand).
 EPSILON = {
     "float64": 2.0**-52,
     "float32": 2.0**-23,
@@ -34,6 +34,7 @@ def judge_elements(name: str, got: Any, exact: Any, bound: Any) -> Metric:
     Raises CheckFailed if it is more, or if anything is not finite: a poisoned element that was never written
     is NaN.
     """
+    _require_same_shape(name, got, exact)
     unwritten = int((~got.isfinite()).sum())
     # where the bound is 0 the result must be exact
     ratio = float(((got - exact).abs() / bound.clamp_min(_TINY)).max()) if not unwritten else math.nan
@@ -55,8 +56,15 @@ def judge_norm(name: str, got: Any, exact: Any, limit: float) -> Metric:
 
     Raises CheckFailed if it is more than the limit or not a number.
     """
+    _require_same_shape(name, got, exact)
     error = float((got - exact).norm() / exact.norm())
     metric = Metric(name, error, limit)
     if not error <= limit:
         raise CheckFailed(f"{name}: {error:.3g}, more than the {limit:.3g} that rounding explains", (metric,))
     return metric
+
+
+def _require_same_shape(name: str, got: Any, exact: Any) -> None:
+    """Raise CheckFailed for another shape, which broadcasting would compare all the same."""
+    if got.shape != exact.shape:
+        raise CheckFailed(f"{name}: the result has shape {tuple(got.shape)}, expected {tuple(exact.shape)}")

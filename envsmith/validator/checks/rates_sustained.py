@@ -1,9 +1,8 @@
 """Matrix products for minutes: does the GPU keep its rate, and does it compute the same again and again?
 
-What it proves: under full load for the whole time, every product that was looked at (the last of each window, so more
-than one a second) is bit for bit that of the first window, of which a part was compared with float64. Beside that: the
-lowest and the median rate, the clocks and the temperature at the end, and all reasons for lower clocks that were seen.
-A single bit that flips fails the check.
+What it proves: under full load for the whole time, every product that was looked at, about one a second, is bit for
+bit the first, of which a part was compared with float64. Beside that: the lowest and the median rate, the clocks, the
+temperature at the end, and all reasons for lower clocks that were seen. A single bit that flips fails the check.
 """
 
 from __future__ import annotations

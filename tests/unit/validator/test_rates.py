@@ -87,7 +87,7 @@ def test_the_message_tells_the_rates_and_what_was_left_out() -> None:
     assert rates._message(metrics, [why]) == f"{text}; left out: {why}"
 
 
-def test_small_memory_and_a_slow_launch_are_seen_by_the_pilot(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_slow_launch_and_a_slow_gpu_are_seen_by_the_pilot(monkeypatch: pytest.MonkeyPatch) -> None:
     """Small products tell no rate where a launch takes longer than they do; a slow GPU is spared the larger ones."""
     tried: list[int] = []
 
