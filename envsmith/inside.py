@@ -22,7 +22,7 @@ from envsmith.probe.summary import fact_lines
 from envsmith.probe.torch_facts import torch_facts, with_torch_facts
 from envsmith.wire.encode import to_plain
 from envsmith.wire.facts import Snapshot
-from envsmith.wire.results import PASS, SKIP, CheckResult, ValidationReport
+from envsmith.wire.results import PASS, SKIP, CheckResult, ClusterReport, ValidationReport
 
 # The checks are imported by those who run them: `facts` must be quick, and a bundle is compiled at each start.
 if TYPE_CHECKING:
@@ -284,3 +284,16 @@ def _print_gaps(snapshot: Snapshot) -> None:
         print("\nnot looked at:")
     for gap in snapshot.gaps:
         print(f"  {gap.fact}: {gap.reason}" + (f" ({gap.detail})" if gap.detail else ""))
+
+
+def _print_nodes(report: ValidationReport) -> None:
+    from envsmith.validator.cluster.report import report_lines
+
+    if report.cluster is not None:
+        print("\n" + "\n".join(report_lines(report.cluster)))
+
+
+def _print_as_follower(cluster: ClusterReport) -> None:
+    from envsmith.validator.cluster.report import follower_line
+
+    print(follower_line(cluster), file=sys.stderr)

@@ -33,16 +33,3 @@ def verdict(report: ValidationReport, devices: tuple[Device, ...]) -> str:
         return f"passed on {len(devices)} GPU(s): {', '.join(device.label for device in devices)}"
     reasons = [f"{r.id} was skipped: {r.message}" for r in report.results if r.needs_gpu and r.status == SKIP]
     return f"not certified on a GPU: {reasons[0] if reasons else 'not every GPU check was asked for'}"
-
-
-def _print_nodes(report: ValidationReport) -> None:
-    from envsmith.validator.cluster.report import report_lines
-
-    if report.cluster is not None:
-        print("\n" + "\n".join(report_lines(report.cluster)))
-
-
-def _print_as_follower(cluster: ClusterReport) -> None:
-    from envsmith.validator.cluster.report import follower_line
-
-    print(follower_line(cluster), file=sys.stderr)
