@@ -8,6 +8,7 @@ they fail although all else works ("failed to open libnvrtc-builtins.so").
 from __future__ import annotations
 
 import os
+import re
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -44,7 +45,10 @@ def nvrtc_kernel(context: CheckContext) -> CheckOutcome:
         _new_kernel(torch, place)
         _own_kernel(torch, place)
     except RuntimeError as error:
-        raise CheckFailed(f"PyTorch cannot compile and run a kernel with NVRTC: {error}") from error
+        print(error)
+        raise CheckFailed(
+            f"PyTorch cannot compile and run a kernel with NVRTC: {compilers_words(str(error))}"
+        ) from error
     # an older PyTorch has NVRTC linked into it
     paths = [path for path in mapped_libraries("libnvrtc") if "builtins" not in Path(path).name]
     used = tuple(Metric("nvrtc_path", path) for path in paths[:1])
@@ -68,6 +72,13 @@ def _own_kernel(torch: Any, place: Any) -> None:
     """Compute torch.gcd of integers, which PyTorch compiles with NVRTC, against the CPU."""
     x, y = (torch.randint(1, 2**31 - 1, (_COUNT,)) for _ in range(2))
     judge_exact("torch.gcd", torch.gcd(x.to(place), y.to(place)).cpu(), torch.gcd(x, y))
+
+
+def compilers_words(error: str) -> str:
+    """What the compiler complained of: PyTorch puts the whole source, hundreds of lines, before it."""
+    lines = [line.strip() for line in error.splitlines() if line.strip()]
+    complaints = [line for line in lines if re.search(r"\): (catastrophic )?error\b|^nvrtc: error", line)]
+    return "; ".join((complaints or lines[-1:])[:3])
 
 
 def judge_exact(what: str, got: Any, exact: Any) -> None:
