@@ -48,7 +48,8 @@ def nccl_all_reduce(context: CheckContext) -> CheckOutcome:
     if wrong:
         raise CheckFailed("; ".join(wrong), metrics)
     types = ", ".join(dict.fromkeys(case.dtype for case in plan))
-    ranks = "1 rank (no link between GPUs was tested)" if world == 1 else f"{world} ranks ({told_transport(log)})"
+    alone = "NCCL does not join MIG slices" if context.devices[0].is_slice else "no link between GPUs was tested"
+    ranks = f"1 rank ({alone})" if world == 1 else f"{world} ranks ({told_transport(log)})"
     plural = "s" if len(plan) > 1 else ""
     return CheckOutcome(
         f"{len(plan)} collective{plural} right on {ranks}, in {types}", metrics, labels(context.devices)

@@ -19,6 +19,7 @@ from envsmith.validator.ranks import RankAnswer, Stage, run_ranks
 
 # Making contexts and meeting takes 1 to 5 s, the sums themselves nothing.
 PROBE_LIMIT_S = 15.0
+_GRACE_S = 2.0
 _LARGE_BYTES = 32 << 20
 _SMALL_STAGE, _LARGE_STAGE = "summing a small message", "summing a large message"
 _ERROR = re.compile(r"^[\w.]*(?:Error|Exception)\b")
@@ -66,10 +67,11 @@ def run_probe(torch: Any, probe: Probe, scratch: str) -> list[Outcome]:
         for rank, gpu in enumerate(team)
     ]
     left: set[str] = set()
-    # when one has died the other teams are to go on
+    # when one has died, its team waits for it for ever, but other teams are to go on
+    grace_s = _GRACE_S if len(probe.teams) == 1 else PROBE_LIMIT_S
     answers = run_ranks(
         lambda number, stage: _sum(torch, seats[number], stage), len(seats), PROBE_LIMIT_S, str(folder),
-        last_look=lambda pids: left.update(segments(pids)), grace_s=PROBE_LIMIT_S,
+        last_look=lambda pids: left.update(segments(pids)), grace_s=grace_s,
     )  # fmt: skip
     remove(left)
     return [

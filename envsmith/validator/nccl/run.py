@@ -98,6 +98,8 @@ def _explain(
     deadline = time.monotonic() + PROBES_LIMIT_S
     for rank, (place, _) in seen.items():
         _note(f"rank {rank}: {place}")
+    if log.settings:
+        _note(f"in force, by NCCL: {' '.join(f'{name}={value}' for name, value in log.settings.items())}")
     for warning in log.warnings[:_WARNINGS_MAX]:
         _note(f"NCCL WARN {warning}")
     what = describe(answers)

@@ -98,7 +98,7 @@ def read_record(text: str) -> Record | None:
         return None
     called, last, _ = max(entries)
     completed = max((number for number, _, state in entries if state == "completed"), default=0)
-    return Record(called, completed, last.rpartition(":")[2])
+    return Record(called, completed, last.rpartition(":")[2].lstrip("_"))
 
 
 def look(pids: dict[int, int], folder: Path) -> dict[int, tuple[str, Record | None]]:
