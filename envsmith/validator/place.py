@@ -11,7 +11,13 @@ from envsmith.validator.check import CheckContext
 from envsmith.validator.devices import visible_together
 
 # Each in the folder, so that nothing is found that another process left, and nothing stays behind.
-_FOLDERS = ("TMPDIR", "TRITON_CACHE_DIR", "TORCHINDUCTOR_CACHE_DIR", "TORCH_EXTENSIONS_DIR", "PYTORCH_KERNEL_CACHE_PATH")
+_FOLDERS = (
+    "TMPDIR",
+    "TRITON_CACHE_DIR",
+    "TORCHINDUCTOR_CACHE_DIR",
+    "TORCH_EXTENSIONS_DIR",
+    "PYTORCH_KERNEL_CACHE_PATH",
+)
 
 
 def context_for(base: CheckContext, device_index: int | None, scratch: str) -> CheckContext:

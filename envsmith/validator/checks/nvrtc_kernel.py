@@ -45,7 +45,6 @@ def nvrtc_kernel(context: CheckContext) -> CheckOutcome:
         _new_kernel(torch, place)
         _own_kernel(torch, place)
     except RuntimeError as error:
-        print(error)
         raise CheckFailed(
             f"PyTorch cannot compile and run a kernel with NVRTC: {compilers_words(str(error))}"
         ) from error
