@@ -8,6 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from envsmith.validator.nvml_library import NvmlLibrary
+
 
 @dataclass(frozen=True)
 class Part:
@@ -25,24 +27,19 @@ def parts_where_sliced(words: tuple[str, ...]) -> tuple[Part, ...]:
     words: those of CUDA_VISIBLE_DEVICES, which leave the parts that they name, in their order. Where they name
     GPUs by index, none: the driver's list holds the one device that they let a process see.
     """
-    try:
-        import pynvml
-
-        pynvml.nvmlInit()
-    except Exception:  # noqa: BLE001 - not there, no NVML, or the environment's pynvml is broken in its own way
-        return ()
+    nvml = NvmlLibrary()
     parts: list[Part] = []
     sliced = False
-    for index in range(_ask(pynvml, "nvmlDeviceGetCount") or 0):
-        gpu = _ask(pynvml, "nvmlDeviceGetHandleByIndex", index)
-        capability = _ask(pynvml, "nvmlDeviceGetCudaComputeCapability", gpu)
+    for index in range(nvml.ask("nvmlDeviceGetCount") or 0):
+        gpu = nvml.ask("nvmlDeviceGetHandleByIndex", index)
+        capability = nvml.ask("nvmlDeviceGetCudaComputeCapability", gpu)
         if gpu is None or capability is None:
             continue
-        mode = _ask(pynvml, "nvmlDeviceGetMigMode", gpu)  # the present mode, and that after a reset
+        mode = nvml.ask("nvmlDeviceGetMigMode", gpu)  # the present mode, and that after a reset
         on = bool(mode and mode[0])
         sliced = sliced or on
-        handles = _slices(pynvml, gpu) if on else [gpu]
-        parts += [part for part in (_part(pynvml, handle, capability) for handle in handles) if part is not None]
+        handles = _slices(nvml, gpu) if on else [gpu]
+        parts += [part for part in (_part(nvml, handle, capability) for handle in handles) if part is not None]
     if not sliced or not words:
         return tuple(parts) if sliced else ()
     return tuple(
@@ -50,31 +47,16 @@ def parts_where_sliced(words: tuple[str, ...]) -> tuple[Part, ...]:
     )
 
 
-def _slices(pynvml: Any, gpu: Any) -> list[Any]:
-    places = range(_ask(pynvml, "nvmlDeviceGetMaxMigDeviceCount", gpu) or 0)
-    handles = (_ask(pynvml, "nvmlDeviceGetMigDeviceHandleByIndex", gpu, place) for place in places)
+def _slices(nvml: NvmlLibrary, gpu: Any) -> list[Any]:
+    places = range(nvml.ask("nvmlDeviceGetMaxMigDeviceCount", gpu) or 0)
+    handles = (nvml.ask("nvmlDeviceGetMigDeviceHandleByIndex", gpu, place) for place in places)
     return [handle for handle in handles if handle is not None]  # not every place is taken
 
 
-def _part(pynvml: Any, handle: Any, capability: tuple[int, int]) -> Part | None:
-    uuid = _text(_ask(pynvml, "nvmlDeviceGetUUID", handle))
-    memory = _ask(pynvml, "nvmlDeviceGetMemoryInfo", handle)
+def _part(nvml: NvmlLibrary, handle: Any, capability: tuple[int, int]) -> Part | None:
+    uuid = nvml.ask_text("nvmlDeviceGetUUID", handle)
+    memory = nvml.ask("nvmlDeviceGetMemoryInfo", handle)
     if uuid is None:
         return None
-    name = _text(_ask(pynvml, "nvmlDeviceGetName", handle)) or "a GPU"
+    name = nvml.ask_text("nvmlDeviceGetName", handle) or "a GPU"
     return Part(uuid, name, f"{capability[0]}.{capability[1]}", int(memory.total) if memory else None)
-
-
-def _ask(pynvml: Any, question: str, *arguments: Any) -> Any:
-    """The answer, or None if this GPU, this driver, this pynvml or this user gets none."""
-    try:
-        return getattr(pynvml, question)(*arguments)
-    except (pynvml.NVMLError, AttributeError):
-        return None
-
-
-def _text(value: Any) -> str | None:
-    """Releases of pynvml differ in whether they answer bytes or text."""
-    if isinstance(value, bytes):
-        return value.decode("utf-8", "replace")
-    return value if isinstance(value, str) else None

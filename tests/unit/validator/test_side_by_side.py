@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from envsmith.validator import forked, schedule, supervise, warden
+from envsmith.validator import forked, schedule, supervise, torch_host, warden
 from envsmith.validator.check import Check, CheckContext, CheckOutcome
 from envsmith.validator.devices import Device
 from envsmith.validator.supervise import Supervisor
@@ -187,6 +187,34 @@ def test_a_host_that_dies_takes_all_its_checks_along_and_the_next_get_another(tm
         assert (results[name].status, results[name].signal) == ("crash", "SIGKILL")
         assert results[name].message.startswith("the process that imports torch died of SIGKILL")
     assert (results["plain"].status, results["c"].status) == ("pass", "pass")
+
+
+def test_a_host_whose_warden_is_killed_dies_with_it_and_leaves_nothing(tmp_path: Path) -> None:
+    def murders(context: CheckContext) -> CheckOutcome:
+        toys.start_daemon(f"orphan:{tmp_path}")
+        os.kill(toys.parent_of(int(os.environ["TOY_TORCH"])), signal.SIGKILL)
+        return toys.hangs(context)
+
+    def after(context: CheckContext) -> CheckOutcome:
+        return CheckOutcome(str(len(toys.processes_with(f"orphan:{tmp_path}"))))
+
+    results = run(
+        toys.toy("bad", murders, needs_torch=True), toys.toy("after", after, needs_torch=True, claims="machine")
+    )
+    assert (results["bad"].status, results["bad"].signal) == ("crash", "SIGKILL")
+    assert (results["after"].status, results["after"].message) == ("pass", "0")
+
+
+def test_a_host_that_was_stopped_does_not_hold_the_run_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch_host, "GRACE_S", 0.5)
+
+    def stops(context: CheckContext) -> CheckOutcome:
+        os.kill(int(os.environ["TOY_TORCH"]), signal.SIGSTOP)
+        return CheckOutcome()
+
+    bad = toys.toy("bad", stops, limit_s=1.0, needs_torch=True)
+    results = run(bad, toys.toy("after", toys.passes, needs_torch=True, claims="machine"))
+    assert (results["bad"].status, results["after"].status) == ("timeout", "pass")
 
 
 @WHERE
