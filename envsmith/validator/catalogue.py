@@ -16,6 +16,7 @@ from envsmith.validator.checks.ddp_step import ddp_step
 from envsmith.validator.checks.device_assert import device_assert
 from envsmith.validator.checks.device_memory import device_memory
 from envsmith.validator.checks.driver_memory_copy import driver_memory_copy
+from envsmith.validator.checks.equal_results import equal_results
 from envsmith.validator.checks.nccl_all_reduce import nccl_all_reduce
 from envsmith.validator.checks.nccl_bandwidth import nccl_bandwidth
 from envsmith.validator.checks.nvcc_kernel import nvcc_kernel
@@ -50,6 +51,7 @@ ALL: tuple[Check, ...] = (
     rates,
     data_loader,
     ddp_step,
+    equal_results,
     copy_bandwidth,
     device_memory,
     rates_sustained,
