@@ -69,5 +69,9 @@ def _is(error: Exception, code: int, words: str) -> bool:
 def _own_bytes() -> int:
     """What this process holds of the GPU's memory, about: its context, and what torch has reserved."""
     torch: Any = sys.modules.get("torch")
-    reserved = torch.cuda.memory_reserved() if torch is not None and torch.cuda.is_initialized() else 0
-    return _CONTEXT_BYTES + int(reserved)
+    if torch is None or not torch.cuda.is_initialized():
+        return _CONTEXT_BYTES
+    try:
+        return _CONTEXT_BYTES + int(torch.cuda.memory_reserved())
+    except RuntimeError:  # there was not even enough for a context
+        return _CONTEXT_BYTES

@@ -9,6 +9,7 @@ from typing import Any
 
 from envsmith.validator.call import Answer
 from envsmith.validator.check import Check, CheckContext, CheckFailed, CheckOutcome, CheckSkipped, CheckTimedOut
+from envsmith.validator.occupied import occupied_is_no_fault
 from envsmith.validator.place import enter
 from envsmith.validator.text import one_message
 from envsmith.wire.results import CRASH, FAIL, PASS, SKIP, TIMEOUT, CheckResult, Metric
@@ -36,7 +37,8 @@ class Verdict:
 def run_body(check: Check, context: CheckContext) -> Verdict:
     """Run a check's body here and now. Whatever it raises is a verdict."""
     try:
-        outcome = check.body(context)
+        with occupied_is_no_fault(context.device):
+            outcome = check.body(context)
     except CheckSkipped as skipped:
         return Verdict(SKIP, one_message(str(skipped)))
     except CheckFailed as failed:

@@ -14,7 +14,6 @@ from envsmith.validator.checks.memory_patterns import hex_word
 from envsmith.validator.checks.torch_gpu import only_gpu
 from envsmith.validator.conditions import Watch
 from envsmith.validator.nvml import NvmlGpu
-from envsmith.validator.occupied import occupied_is_no_fault
 from envsmith.validator.pcie import PcieLink, read_pcie_link
 from envsmith.wire.results import Metric
 
@@ -35,23 +34,22 @@ def copy_bandwidth(context: CheckContext) -> CheckOutcome:
     """Copy there, copy back, compare."""
     import torch
 
-    with occupied_is_no_fault(context.device):
-        place = only_gpu(torch, context)
-        torch.seed()
-        words = _SIZE_BYTES // _WORD_BYTES
-        source, target = (torch.empty(words, dtype=torch.int64, pin_memory=True) for _ in range(2))
-        source.random_(-(2**63), None)
-        on_gpu = torch.empty(words, dtype=torch.int64, device=place)
-        watch, gpu = Watch(context.only_device), NvmlGpu(context.only_device)
-        watch.before()
-        target.fill_(_POISON)
-        on_gpu.fill_(_POISON)
-        to_gpu_gb_s = _best_gb_s(torch, on_gpu, source)
-        end = _queue_copies(torch, on_gpu, source, _repeats(_SIZE_BYTES / to_gpu_gb_s / 1e6))[1]
-        link = read_pcie_link(gpu)  # while the copies run
-        watch.until(end.query)
-        to_host_gb_s = _best_gb_s(torch, target, on_gpu)
-        judge_copy(torch, target, source)
+    place = only_gpu(torch, context)
+    torch.seed()
+    words = _SIZE_BYTES // _WORD_BYTES
+    source, target = (torch.empty(words, dtype=torch.int64, pin_memory=True) for _ in range(2))
+    source.random_(-(2**63), None)
+    on_gpu = torch.empty(words, dtype=torch.int64, device=place)
+    watch, gpu = Watch(context.only_device), NvmlGpu(context.only_device)
+    watch.before()
+    target.fill_(_POISON)
+    on_gpu.fill_(_POISON)
+    to_gpu_gb_s = _best_gb_s(torch, on_gpu, source)
+    end = _queue_copies(torch, on_gpu, source, _repeats(_SIZE_BYTES / to_gpu_gb_s / 1e6))[1]
+    link = read_pcie_link(gpu)  # while the copies run
+    watch.until(end.query)
+    to_host_gb_s = _best_gb_s(torch, target, on_gpu)
+    judge_copy(torch, target, source)
     rates = (
         Metric("host_to_device_gb_s", round(to_gpu_gb_s, 2)),
         Metric("device_to_host_gb_s", round(to_host_gb_s, 2)),

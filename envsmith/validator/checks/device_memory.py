@@ -15,7 +15,6 @@ from envsmith.validator.check import GPU_ALONE, CheckContext, CheckFailed, Check
 from envsmith.validator.checks.memory_patterns import BLOCK_BYTES, PATTERNS, Fault, Memory
 from envsmith.validator.checks.torch_gpu import only_gpu
 from envsmith.validator.nvml import NvmlGpu
-from envsmith.validator.occupied import occupied_is_no_fault
 from envsmith.wire.results import STRESS, Metric
 
 _GIB = 1 << 30
@@ -38,14 +37,13 @@ def device_memory(context: CheckContext) -> CheckOutcome:
     """Write and verify for context.stress_s seconds, each pattern at least once."""
     import torch
 
-    with occupied_is_no_fault(context.device):
-        place = only_gpu(torch, context)
-        memory = Memory(torch, place)
-        for chunk in take_memory(torch, place, size_to_test(torch, place)):
-            memory.add(chunk)
-        gpu = NvmlGpu(context.only_device)
-        corrected = _corrected_errors(gpu)
-        passes, faults = run_passes(memory, context.stress_s)
+    place = only_gpu(torch, context)
+    memory = Memory(torch, place)
+    for chunk in take_memory(torch, place, size_to_test(torch, place)):
+        memory.add(chunk)
+    gpu = NvmlGpu(context.only_device)
+    corrected = _corrected_errors(gpu)
+    passes, faults = run_passes(memory, context.stress_s)
     metrics = [
         Metric("memory_tested_bytes", memory.size_bytes),
         Metric("passes", passes),

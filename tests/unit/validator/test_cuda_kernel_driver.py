@@ -10,8 +10,10 @@ from pathlib import Path
 
 import pytest
 
+from envsmith.validator import devices
 from envsmith.validator.checks.cuda_kernel_driver import PTX, cuda_kernel_driver
 from envsmith.validator.devices import Device
+from envsmith.validator.supervise import Supervisor
 from envsmith.wire.results import CheckResult
 from tests.unit.validator import fake_driver
 
@@ -66,6 +68,27 @@ def test_a_gpu_that_the_driver_did_not_list_is_looked_for_again(run: Callable[..
 def test_a_driver_that_crashes_is_a_crash(run: Callable[..., CheckResult]) -> None:
     result = run("segfault")
     assert (result.status, result.signal) == ("crash", "SIGSEGV")
+
+
+@pytest.mark.parametrize(
+    ("hidden", "nodes", "reason"),
+    [
+        (None, (), "no NVIDIA GPU here (no /dev/nvidia0; no driver: libcuda.so.1: not there)"),
+        ("", ("/dev/nvidia0",), "CUDA_VISIBLE_DEVICES='' hides every GPU"),
+        ("-1", ("/dev/nvidia0",), "CUDA_VISIBLE_DEVICES='-1' hides every GPU"),
+    ],
+)
+def test_no_gpu_and_hidden_ones_are_a_skip_with_the_reason(
+    monkeypatch: pytest.MonkeyPatch, hidden: str | None, nodes: tuple[str, ...], reason: str
+) -> None:
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    if hidden is not None:
+        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", hidden)
+    monkeypatch.setattr(devices, "device_nodes", lambda: nodes)
+    monkeypatch.setattr(devices, "_look", lambda: {"devices": (), "problem": "no driver: libcuda.so.1: not there"})
+    with Supervisor((cuda_kernel_driver,)) as supervisor:
+        result = supervisor.run(cuda_kernel_driver)
+    assert (result.status, result.needs_gpu, result.message) == ("skip", True, reason)
 
 
 @pytest.mark.skipif(PTXAS is None, reason="no ptxas")

@@ -6,10 +6,11 @@ from types import SimpleNamespace
 
 import pytest
 
-from envsmith.validator.check import CheckFailed, CheckSkipped
+from envsmith.validator.check import Check, CheckContext, CheckFailed, CheckOutcome, CheckSkipped
 from envsmith.validator.devices import Device
 from envsmith.validator.driver import DEVICE_UNAVAILABLE, OUT_OF_MEMORY, DriverError
 from envsmith.validator.occupied import occupied_is_no_fault
+from envsmith.validator.verdict import run_body
 from tests.unit.validator import fake_nvml
 
 GIB = 1 << 30
@@ -104,3 +105,14 @@ def test_a_driver_that_tells_no_uuid_is_asked_only_where_there_is_one_gpu(monkey
     fake_nvml.install(monkeypatch, {**answers, "nvmlDeviceGetCount": 2})
     with pytest.raises(RuntimeError):
         raise_within(RuntimeError(TORCH_WORDS), unknown)
+
+
+def test_every_check_that_runs_once_a_gpu_is_spared(monkeypatch: pytest.MonkeyPatch) -> None:
+    fake_nvml.install(monkeypatch, {"nvmlDeviceGetHandleByUUID": 1, "nvmlDeviceGetMemoryInfo": memory(1, 140)})
+
+    def body(context: CheckContext) -> CheckOutcome:
+        raise RuntimeError(TORCH_WORDS)
+
+    verdict = run_body(Check("toy", "toy", body, 1.0), CheckContext((GPU,), None, None, "", GPU))
+    assert verdict.status == "skip"
+    assert verdict.message.startswith("cuda:3 NVIDIA H200 (9.0) is occupied, so it was not judged: 1.0 of 140.0 GiB")
