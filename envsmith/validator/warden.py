@@ -164,7 +164,10 @@ class _Tail:
         """Wait for output for at most timeout_s, or for that long where none can come any more; keep its end."""
         if self._reader is None:
             time.sleep(timeout_s)
-        elif select.select([self._reader], [], [], timeout_s)[0]:
+            return
+        poller = select.poll()  # select itself knows no descriptors above 1023
+        poller.register(self._reader, select.POLLIN)
+        if poller.poll(timeout_s * 1000):
             self._read()
 
     def rest(self) -> bytes:
