@@ -250,14 +250,18 @@ def test_no_more_processes(monkeypatch: pytest.MonkeyPatch, capsys: pytest.Captu
 PROGRAM = """
 import sys
 from envsmith import inside
-from envsmith.validator import catalogue
+from envsmith.validator import catalogue, schedule
 from tests.unit.validator import toys
 
 def hang(context):
-    toys.start_daemon(sys.argv[1])
-    toys.become_sleeper(sys.argv[1])
+    marker = sys.argv[1] + context.scratch
+    toys.start_daemon(marker)
+    toys.become_sleeper(marker)
 
-catalogue.ALL = (toys.toy("hang", hang, 60.0),)
+schedule.usable_cpus = lambda: 16
+start = toys.toy("start", toys.passes, starts_host=True, needs_torch=True)
+hanging = (toys.toy(f"hang{number}", hang, 60.0, needs_torch=number > 1) for number in range(4))
+catalogue.ALL = (start, *hanging)
 sys.exit(inside.main(["check", "--format", "jsonl"]))
 """
 
@@ -274,8 +278,9 @@ def test_a_signal_ends_everything(tmp_path: Path, number: signal.Signals) -> Non
         env=environment,
     ) as process:
         deadline = time.monotonic() + 30
-        # the program, the daemon and the check
-        while len(toys.processes_with(marker)) < 3 and time.monotonic() < deadline:
+        # the program, the host and its warden; of each of four checks its warden, itself and its daemon
+        while len(toys.processes_with(marker)) != 15:
+            assert time.monotonic() < deadline
             time.sleep(0.02)
         process.send_signal(number)
         _, errors = process.communicate(timeout=30)
