@@ -214,11 +214,11 @@ class _Server:
 
     def _answer(self, number: int) -> None:
         answer = self._running.pop(number).answer()
-        self._send(number, answer)
         self._not_calls |= frozenset(answer.ending.survivors)  # they are this process's children now
         if answer.ending.warden_lost:
             wardens = frozenset(pid for call in self._running.values() for pid in call.warden)
             sweep(self._not_calls | wardens)
+        self._send(number, answer)
 
     def _send(self, number: int, answer: Answer) -> None:
         data = _line({"number": number, "answer": answer})

@@ -25,7 +25,6 @@ from envsmith.validator.selection import of_level
 from envsmith.validator.supervise import Supervisor
 from envsmith.wire.results import CheckResult, Expectation, Metric
 
-
 STANDARD_CHECKS = of_level("standard")
 
 
