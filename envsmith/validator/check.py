@@ -10,6 +10,7 @@ from envsmith.wire.results import STANDARD, Expectation, Metric
 
 # What else may run while a check does.
 SHARED = "shared"  # anything that is shared as well
+LIGHT = "light"  # the same, and what is measured on its GPUs too: it works on the CPU and starts a few short kernels
 GPU_ALONE = "gpu"  # nothing on the same GPU: for what is measured there
 MACHINE_ALONE = "machine"  # nothing at all: for what is measured of the host's memory or of the links between GPUs
 
@@ -78,8 +79,8 @@ class Check:
     At level stress, that many seconds more than the stress itself takes.
 
     level: the lowest level at which it is run. per_gpu: the body runs once for each GPU, in a process that sees
-    only that one; else once for all. claims: SHARED, GPU_ALONE or MACHINE_ALONE. optional: that it is skipped does
-    not stand in the way of a certificate, as what it tests may rightly not be there (a compiler, a second GPU).
+    only that one; else once for all. claims: SHARED, LIGHT, GPU_ALONE or MACHINE_ALONE. optional: that it is skipped
+    does not stand in the way of a certificate, as what it tests may rightly not be there (a compiler, a second GPU).
     requires: ids of checks without which this one says nothing. slow: takes several seconds where others take one,
     and is started before those. needs_torch: forked from the process that has
     imported torch. starts_host: the body is run by that process itself, before it serves the others.

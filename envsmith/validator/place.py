@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+import sys
 import tempfile
 from dataclasses import replace
 from pathlib import Path
 
 from envsmith.validator.check import CheckContext
 from envsmith.validator.devices import visible_together
+from envsmith.validator.schedule import threads_each
 
 # Each in the folder, so that nothing is found that another process left, and nothing stays behind.
 _FOLDERS = (
@@ -32,6 +34,9 @@ def enter(context: CheckContext) -> None:
     devices = context.devices if context.device is None else (context.device,)
     if devices:
         os.environ["CUDA_VISIBLE_DEVICES"] = ",".join(device.visible_as for device in devices)
+    if "torch" in sys.modules:
+        # as many as there are processors, in each of several processes, spin for work and take the time from each other
+        sys.modules["torch"].set_num_threads(threads_each())
     os.chdir(context.scratch)
     for variable in _FOLDERS:
         folder = Path(context.scratch) / variable.lower()

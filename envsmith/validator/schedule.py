@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Mapping, Sequence
 
-from envsmith.validator.check import GPU_ALONE, MACHINE_ALONE, SHARED, Check
+from envsmith.validator.check import GPU_ALONE, LIGHT, MACHINE_ALONE, SHARED, Check
 from envsmith.validator.devices import Device, visible_together
 from envsmith.validator.merge import merge
 from envsmith.wire.results import PASS, CheckResult
@@ -20,7 +20,7 @@ _WIDTH_MAX = 8
 # A process with torch takes some 0.5 GB of a GPU's memory for its context and libraries, and its data come on top.
 _SMALL_GPU_BYTES = 8 << 30
 _ON_A_SMALL_GPU_MAX = 2
-_ORDER = (SHARED, GPU_ALONE, MACHINE_ALONE)
+_RANK = {SHARED: 0, LIGHT: 0, GPU_ALONE: 1, MACHINE_ALONE: 2}
 
 
 @dataclass(frozen=True)
@@ -41,6 +41,16 @@ def usable_cpus() -> int:
     return int(count if quota == "max" else min(count, int(quota) / int(period)))
 
 
+def width() -> int:
+    """How many processes may run at a time."""
+    return max(1, min(_WIDTH_MAX, usable_cpus() // 2))
+
+
+def threads_each() -> int:
+    """How many threads each of them may compute with, so that they do not wait for one another's."""
+    return max(1, usable_cpus() // width())
+
+
 class Schedule:
     """The checks of one run, waiting, running and finished.
 
@@ -58,12 +68,12 @@ class Schedule:
     ) -> None:
         self.results = dict(done)
         self.guests = 0
-        self.width = max(1, min(_WIDTH_MAX, usable_cpus() // 2))
+        self.width = width()
         self._devices = tuple(devices)
         self._no_gpu_reason = no_gpu_reason
         self._waiting = [task for check in checks for task in self._tasks(check)]
         # stable, so that the order of the checks decides among equals
-        self._waiting.sort(key=lambda task: (_ORDER.index(task.check.claims), not task.check.slow))
+        self._waiting.sort(key=lambda task: (_RANK[task.check.claims], not task.check.slow))
         self._running: list[Task] = []
         self._parts: dict[str, list[tuple[Device | None, CheckResult]]] = {}
         self._stuck: dict[Device, str] = {}
@@ -130,7 +140,7 @@ class Schedule:
         return not unfinished.intersection(task.check.requires)
 
     def _fits(self, task: Task) -> bool:
-        if self.guests and task.check.claims != SHARED:
+        if self.guests and _RANK[task.check.claims]:
             return False
         if not self._running:
             return True
@@ -141,10 +151,12 @@ class Schedule:
         return all(self._fits_on(device, task) for device in self._used(task))
 
     def _fits_on(self, device: Device, task: Task) -> bool:
-        there = [other for other in self._running if device in self._used(other)]
-        if any(other.check.claims == GPU_ALONE for other in (*there, task)):
-            return not there
-        return len(there) < _places(device)
+        there = [other.check.claims for other in self._running if device in self._used(other)]
+        if len(there) >= _places(device):
+            return False
+        if task.check.claims == GPU_ALONE:
+            return set(there) <= {LIGHT}
+        return task.check.claims == LIGHT or GPU_ALONE not in there
 
     def _processes(self, task: Task) -> int:
         """A check over all GPUs is taken to start a process for each, as those of NCCL do; the import starts none."""

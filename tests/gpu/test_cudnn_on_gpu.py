@@ -90,7 +90,7 @@ def test_tf32_where_float32_was_asked_for_is_seen(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(cudnn_convolution, "cudnn_on", lambda torch, what, tf32=False: real(torch, what, True))
     result = run(CONVOLUTION, level=QUICK)[CONVOLUTION.id]
     assert result.status == "fail", result
-    assert "float32_2d_forward" in result.message
+    assert "float32_2d_" in result.message  # in which of the three parts cuDNN takes TF32 is its own choice
 
 
 def test_operands_rounded_to_tf32_are_past_every_limit_of_float32() -> None:
@@ -188,8 +188,9 @@ def test_the_memory_of_results_is_nan_before_they_are_written() -> None:
         for shape in (cudnn_cases.PLANE, cudnn_cases.VOLUME):
             for kind in (torch.float32, torch.float16):
                 given = [torch.randn(size, device=place).to(kind) for size in shape.operand_shapes()]
-                stale = [tensor.clone() for tensor in given]
-                del stale
+                stale = [tensor.clone() for _ in range(3) for tensor in given]
+                del stale[::2]
+                stale.clear()
                 cudnn_shared.poison_results(torch, place, kind, given)
                 results = [torch.empty_like(tensor) for tensor in (given[2], given[0], given[1])]
                 assert all(bool(result.isnan().all()) for result in results)

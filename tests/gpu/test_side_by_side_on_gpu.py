@@ -90,7 +90,7 @@ def test_torch_in_such_a_process_sees_that_gpu_and_can_use_it() -> None:
     def body(context: CheckContext) -> CheckOutcome:
         import torch
 
-        place = only_gpu(torch, context)
+        place = only_gpu(torch)
         assert float(torch.full((10,), 2.0, device=place).sum()) == 20.0
         return CheckOutcome(torch.cuda.get_device_name(place))
 
@@ -114,7 +114,7 @@ def test_one_that_takes_all_memory_and_one_that_never_ends_do_no_harm_to_those_b
     def hog(context: CheckContext) -> CheckOutcome:
         import torch
 
-        place = only_gpu(torch, context)
+        place = only_gpu(torch)
         held = []
         while True:
             held.append(torch.empty(1 << 34, dtype=torch.uint8, device=place))
@@ -122,7 +122,7 @@ def test_one_that_takes_all_memory_and_one_that_never_ends_do_no_harm_to_those_b
     def endless(context: CheckContext) -> CheckOutcome:
         import torch
 
-        place = only_gpu(torch, context)
+        place = only_gpu(torch)
         data = torch.randn(4096, 4096, device=place)
         while True:
             data = (data @ data).clamp(-1, 1)

@@ -71,7 +71,7 @@ def amp_matmul(context: CheckContext) -> CheckOutcome:
     right: list[str] = []
     left_out: list[str] = []
     with occupied_is_no_fault(context.device):
-        place = only_gpu(torch, context)
+        place = only_gpu(torch)
         torch.seed()
         for case in cases(context.level, context.only_device):
             measured, reason = _try(torch, place, case, context.only_device)

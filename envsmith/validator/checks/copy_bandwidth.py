@@ -34,7 +34,7 @@ def copy_bandwidth(context: CheckContext) -> CheckOutcome:
     """Copy there, copy back, compare."""
     import torch
 
-    place = only_gpu(torch, context)
+    place = only_gpu(torch)
     torch.seed()
     words = _SIZE_BYTES // _WORD_BYTES
     source, target = (torch.empty(words, dtype=torch.int64, pin_memory=True) for _ in range(2))

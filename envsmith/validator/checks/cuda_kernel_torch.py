@@ -29,7 +29,7 @@ def cuda_kernel_torch(context: CheckContext) -> CheckOutcome:
     """Run them on the GPU of this process."""
     import torch
 
-    place = only_gpu(torch, context)
+    place = only_gpu(torch)
     torch.seed()  # fresh inputs in every run
     if context.level == QUICK:
         return CheckOutcome(f"{_COUNT_QUICK} elements right", (_elementwise(torch, place, _COUNT_QUICK),))

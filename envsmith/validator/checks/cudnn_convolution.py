@@ -36,7 +36,7 @@ def cudnn_convolution(context: CheckContext) -> CheckOutcome:
     """Run every case that this GPU offers."""
     import torch
 
-    place = only_gpu(torch, context)
+    place = only_gpu(torch)
     reported = require_cudnn(torch)
     torch.seed()
     types, lacks = offered(TYPES, context.only_device.compute_capability)

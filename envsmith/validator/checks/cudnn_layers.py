@@ -29,7 +29,7 @@ def cudnn_layers(context: CheckContext) -> CheckOutcome:
     """Run every layer that torch computes through cuDNN on this GPU."""
     import torch
 
-    place = only_gpu(torch, context)
+    place = only_gpu(torch)
     reported = require_cudnn(torch)
     torch.seed()
     findings = Findings()

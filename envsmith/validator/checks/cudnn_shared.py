@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import contextlib
-import math
 from dataclasses import replace
 from typing import Any, Iterator, Sequence
 
 from envsmith.validator.check import CheckFailed, CheckSkipped
-from envsmith.validator.checks.numerics import judge_elements, judge_norm
+from envsmith.validator.checks.numerics import judge_elements, judge_norm, poison
 from envsmith.validator.cuda_libraries import LIBRARIES, LibraryError, copies, version_of
 from envsmith.validator.mapped import mapped_libraries
 from envsmith.validator.versions import cudnn_version
@@ -111,14 +110,12 @@ def computed_by_cudnn(result: Any) -> bool:
 
 
 def poison_results(torch: Any, place: Any, dtype: Any, like: Sequence[Any]) -> None:
-    """Fill with NaN the memory that torch's allocator will hand to the next results of these shapes.
+    """Fill with NaN the memory that torch's allocator may hand to the next results of these shapes.
 
     It may hold the right results of an earlier case, which a kernel that writes nothing could pass off as its own.
-    All are held at once, or each would be given the same memory, and twice, as a backward pass makes as many
-    tensors on its way.
     """
-    held = [torch.full(tensor.shape, math.nan, device=place, dtype=dtype) for tensor in (*like, *like)]
-    del held
+    for shape in {tuple(tensor.shape) for tensor in like}:
+        poison(torch, shape, place, dtype)
 
 
 def require_cudnn(torch: Any) -> str:

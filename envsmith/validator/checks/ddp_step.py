@@ -16,7 +16,7 @@ import signal
 from pathlib import Path
 from typing import Any
 
-from envsmith.validator.check import CheckContext, CheckFailed, CheckOutcome, CheckSkipped, CheckTimedOut, check
+from envsmith.validator.check import LIGHT, CheckContext, CheckFailed, CheckOutcome, CheckSkipped, CheckTimedOut, check
 from envsmith.validator.checks.numerics import EPSILON, judge_elements, judge_norm
 from envsmith.validator.checks.same_bits import digest
 from envsmith.validator.checks.torch_gpu import labels, require_cuda_build
@@ -41,7 +41,8 @@ _BUCKET_MB = 0.1
 
 @check(
     id="ddp-step", title="DistributedDataParallel steps over all GPUs", needs_gpu=True, needs_torch=True,
-    limit_s=_IMPORT_LIMIT_S + _WORK_LIMIT_S + _REPORT_S, requires=("cuda-kernel-torch",), slow=True,
+    limit_s=_IMPORT_LIMIT_S + _WORK_LIMIT_S + _REPORT_S, requires=("nccl-all-reduce",), claims=LIGHT,
+    slow=True,
 )  # fmt: skip
 def ddp_step(context: CheckContext) -> CheckOutcome:
     """Fork one rank a GPU from this process, which never touches CUDA itself."""

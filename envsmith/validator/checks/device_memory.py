@@ -37,7 +37,7 @@ def device_memory(context: CheckContext) -> CheckOutcome:
     """Write and verify for context.stress_s seconds, each pattern at least once."""
     import torch
 
-    place = only_gpu(torch, context)
+    place = only_gpu(torch)
     memory = Memory(torch, place)
     for chunk in take_memory(torch, place, size_to_test(torch, place)):
         memory.add(chunk)

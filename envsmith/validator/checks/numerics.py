@@ -20,12 +20,23 @@ EPSILON = {
 }
 
 
-def poison(torch: Any, shape: tuple[int, ...], place: Any, dtype: Any) -> None:
-    """Fill memory with NaN and free it: torch's allocator hands it to the next result of that size.
+# Enough to use up a cached segment of 20 MB in pieces of a few dozen kilobytes.
+_POISONED_MAX = 512
 
-    An element that a kernel never writes is then NaN, and not a lucky number of an earlier result.
+
+def poison(torch: Any, shape: tuple[int, ...], place: Any, dtype: Any) -> None:
+    """Fill with NaN all memory from which torch's allocator may take the next result of that size.
+
+    An element that a kernel never writes is then NaN, and not the right number of an earlier result. Which of
+    its free blocks the allocator takes is its own affair: tensors are made until it needs new memory, then all are
+    freed.
     """
-    torch.full(shape, math.nan, device=place, dtype=dtype)
+    held = [torch.full(shape, math.nan, device=place, dtype=dtype)]
+    if place.type != "cuda":
+        return
+    reserved_bytes = torch.cuda.memory_reserved(place)
+    while torch.cuda.memory_reserved(place) == reserved_bytes and len(held) < _POISONED_MAX:
+        held.append(torch.full(shape, math.nan, device=place, dtype=dtype))
 
 
 def judge_elements(name: str, got: Any, exact: Any, bound: Any) -> Metric:

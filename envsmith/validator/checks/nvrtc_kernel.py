@@ -35,7 +35,7 @@ def nvrtc_kernel(context: CheckContext) -> CheckOutcome:
     """Compile a kernel with new constants, then one of PyTorch's own."""
     import torch
 
-    place = only_gpu(torch, context)
+    place = only_gpu(torch)
     if not hasattr(torch._C, "_cuda_jiterator_compile_and_launch_kernel"):
         raise CheckSkipped(f"torch {torch.__version__} does not compile kernels with NVRTC")
     torch.seed()

@@ -35,7 +35,7 @@ def rates_sustained(context: CheckContext) -> CheckOutcome:
 
     kind = narrow_kind(context.only_device)
     with occupied_is_no_fault(context.device):
-        place = only_gpu(torch, context)
+        place = only_gpu(torch)
         torch.seed()
         watch = Watch(context.only_device)
         torch.ones(1, device=place).item()  # makes the context

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any, Callable
 
-WINDOW_S = 0.05
-WINDOWS = 3
+WINDOW_S = 0.04
+WINDOWS = 5
 # To hide the grain of the events (half a microsecond) and the start of the first run.
 _PILOT_RUNS = 5
 
@@ -29,8 +29,15 @@ def size_for(pilot_tflops: float, free_bytes: int) -> int:
     return size
 
 
-def queue_windows(torch: Any, run: Callable[[], object], repeats: int, windows: int = WINDOWS) -> list[Any]:
-    """Queue windows of so many runs each; return the events around them. When the last is done, all is."""
+def queue_windows(
+    torch: Any, run: Callable[[], object], repeats: int, windows: int = WINDOWS, lead_in: int = 0
+) -> list[Any]:
+    """Queue windows of so many runs each, after lead_in runs that are not timed; return the events around the windows.
+
+    When the last is done, all is.
+    """
+    for _ in range(lead_in):
+        run()
     events = [torch.cuda.Event(enable_timing=True) for _ in range(windows + 1)]
     events[0].record()
     for event in events[1:]:

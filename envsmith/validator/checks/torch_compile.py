@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from typing import Any
 
-from envsmith.validator.check import CheckContext, CheckFailed, CheckOutcome, CheckSkipped, check
+from envsmith.validator.check import LIGHT, CheckContext, CheckFailed, CheckOutcome, CheckSkipped, check
 from envsmith.validator.checks.numerics import EPSILON, judge_elements, poison
 from envsmith.validator.checks.torch_gpu import only_gpu
 from envsmith.validator.checks.triton_kernel import explain, require_triton
@@ -22,13 +22,13 @@ _SWITCHES = ("TORCHDYNAMO_DISABLE", "TORCH_COMPILE_DISABLE")
 
 @check(
     id="torch-compile", title="torch.compile, forward and backward", limit_s=240, needs_gpu=True, needs_torch=True,
-    requires=("cuda-kernel-torch",), per_gpu=True, optional=True, slow=True,
+    requires=("cuda-kernel-torch",), per_gpu=True, claims=LIGHT, optional=True, slow=True,
 )  # fmt: skip
 def torch_compile(context: CheckContext) -> CheckOutcome:
     """Compile for the GPU of this process, run, compare."""
     import torch
 
-    place = only_gpu(torch, context)
+    place = only_gpu(torch)
     _require_compiler(torch)
     require_triton(context.only_device)
     torch.seed()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from envsmith.validator.check import CheckContext, CheckFailed, CheckSkipped
+from envsmith.validator.check import CheckFailed, CheckSkipped
 from envsmith.validator.devices import Device
 
 
@@ -15,20 +15,7 @@ def require_cuda_build(torch: Any) -> None:
         raise CheckSkipped(f"torch {torch.__version__} is {kind}")
 
 
-def torch_devices(torch: Any, context: CheckContext) -> tuple[Device, ...]:
-    """The devices, when torch can use them all. Raises CheckSkipped for a torch without CUDA, else CheckFailed."""
-    require_cuda_build(torch)
-    try:
-        torch.cuda.init()
-    except (RuntimeError, AssertionError) as error:
-        raise CheckFailed(f"torch cannot use the GPU: {error}") from error
-    count = torch.cuda.device_count()
-    if count != len(context.devices):
-        raise CheckFailed(f"torch sees {count} GPU(s), the driver {len(context.devices)}")
-    return context.devices
-
-
-def only_gpu(torch: Any, context: CheckContext) -> Any:
+def only_gpu(torch: Any) -> Any:
     """The torch.device of a check that runs once a GPU: cuda:0, the only one that its process sees.
 
     Raises CheckSkipped for a torch without CUDA, CheckFailed when torch cannot use the GPU.

@@ -35,7 +35,7 @@ def training_step(context: CheckContext) -> CheckOutcome:
 
     message = "float16 with gradient scaling"
     with occupied_is_no_fault(context.device):
-        place = only_gpu(torch, context)
+        place = only_gpu(torch)
         torch.seed()
         metrics = train(torch, place, torch.float16)
         if has(context.only_device, BY_NAME["bfloat16"]):

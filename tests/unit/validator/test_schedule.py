@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from envsmith.validator import schedule
-from envsmith.validator.check import GPU_ALONE, MACHINE_ALONE, SHARED, Check
+from envsmith.validator.check import GPU_ALONE, LIGHT, MACHINE_ALONE, SHARED, Check
 from envsmith.validator.devices import Device
 from envsmith.validator.schedule import Schedule, Task
 from envsmith.wire.results import CheckResult
@@ -63,6 +63,37 @@ def test_what_shares_runs_side_by_side_and_what_measures_after_it_alone() -> Non
     assert names([rates]) == ["rates@0"]
     what.finish(rates, result(rates))
     assert names(start(what)) == ["copy@0"]
+
+
+def test_what_hardly_touches_the_gpu_goes_on_beside_what_is_measured_there() -> None:
+    what = plan(gpu("compile", LIGHT), gpu("kernel"), gpu("rates", GPU_ALONE), gpu("copy", MACHINE_ALONE))
+    light, kernel = start(what)
+    what.finish(kernel, result(kernel))
+    (rates,) = start(what)
+    assert names([rates]) == ["rates@0"]
+    what.finish(rates, result(rates))
+    assert start(what) == []
+    what.finish(light, result(light))
+    assert names(start(what)) == ["copy@0"]
+
+
+def test_what_hardly_touches_the_gpu_starts_beside_a_measurement() -> None:
+    what = plan(gpu("compile", LIGHT, requires=("kernel",)), gpu("kernel"), gpu("rates", GPU_ALONE))
+    (kernel,) = start(what)
+    what.finish(kernel, result(kernel))
+    assert names(start(what)) == ["compile@0", "rates@0"]
+
+
+def test_a_gpu_in_exclusive_mode_takes_one_process_even_beside_a_light_one() -> None:
+    exclusive = replace(H200, exclusive=True)
+    what = plan(gpu("compile", LIGHT), gpu("rates", GPU_ALONE), devices=(exclusive,))
+    assert names(start(what)) == ["compile@0"]
+
+
+def test_threads_are_shared_out_among_the_processes(monkeypatch: pytest.MonkeyPatch) -> None:
+    for cpus, processes, threads in ((1, 1, 1), (2, 1, 2), (16, 8, 2), (64, 8, 8)):
+        monkeypatch.setattr(schedule, "usable_cpus", lambda cpus=cpus: cpus)
+        assert (schedule.width(), schedule.threads_each()) == (processes, threads)
 
 
 def test_other_gpus_go_on_beside_one_that_is_measured() -> None:
@@ -172,7 +203,9 @@ def test_of_slices_a_check_over_all_uses_the_first_only() -> None:
 
 
 checks = st.lists(
-    st.tuples(st.sampled_from([SHARED, GPU_ALONE, MACHINE_ALONE]), st.booleans(), st.booleans(), st.integers(0, 20)),
+    st.tuples(
+        st.sampled_from([SHARED, LIGHT, GPU_ALONE, MACHINE_ALONE]), st.booleans(), st.booleans(), st.integers(0, 20)
+    ),
     max_size=12,
 )
 
@@ -205,4 +238,4 @@ def _assert_claims_hold(what: Schedule, running: list[Task]) -> None:
             assert others == []
         if task.check.claims == GPU_ALONE:
             mine = set(what._used(task))
-            assert not any(mine & set(what._used(other)) for other in others)
+            assert not any(mine & set(what._used(other)) for other in others if other.check.claims != LIGHT)
