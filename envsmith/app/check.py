@@ -34,7 +34,7 @@ from envsmith.model.verdict import judge
 from envsmith.portable import bundle
 from envsmith.wire.encode import to_plain
 from envsmith.wire.facts import SNAPSHOT_SCHEMA, Snapshot
-from envsmith.wire.results import STANDARD, Expectation, ValidationReport
+from envsmith.wire.results import PASS, STANDARD, Expectation, ValidationReport
 
 EXIT_FINDINGS = 1
 EXIT_FAILED = 5
@@ -54,7 +54,8 @@ class CheckOptions:
     """What to run. facts_only: look, and run no check. only, skip: ids of checks. expectation: see Expectation.
 
     level: "quick", "standard" or "stress". seconds: how long each check of level stress works, None for the
-    bundle's default. gpus: words that name GPUs where the checks run, none for all.
+    bundle's default. gpus: words that name GPUs where the checks run, none for all. require_gpu: of every node of a
+    launch over several. no_cluster: check this machine alone there. cluster_timeout: seconds, None for the default.
     """
 
     facts_only: bool = False
@@ -64,6 +65,9 @@ class CheckOptions:
     level: str = STANDARD
     seconds: float | None = None
     gpus: tuple[str, ...] = ()
+    require_gpu: bool = False
+    no_cluster: bool = False
+    cluster_timeout: float | None = None
 
     def arguments(self) -> list[str]:
         """The bundle's command line."""
@@ -78,6 +82,12 @@ class CheckOptions:
             words += ["--seconds", str(self.seconds)]
         if self.gpus:
             words += ["--gpus", ",".join(self.gpus)]
+        if self.require_gpu:
+            words += ["--require-gpu"]
+        if self.no_cluster:
+            words += ["--no-cluster"]
+        if self.cluster_timeout is not None:
+            words += ["--cluster-timeout", str(self.cluster_timeout)]
         if self.expectation is not None:
             words += ["--expect", json.dumps(to_plain(self.expectation))]
         return words
@@ -211,7 +221,13 @@ def judge_snapshot(data: bytes, name: str) -> CheckRun:
 
 
 def exit_status(run: CheckRun, *, require_gpu: bool) -> int:
-    """0 good; 5 a check failed, or it is not certified though a GPU was required; 1 findings that are errors."""
+    """0 good; 5 a check failed, or it is not certified though a GPU was required; 1 findings that are errors.
+
+    Of several nodes, those that do not report have the status of the whole.
+    """
+    cluster = run.report.cluster
+    if cluster is not None and cluster.rank != 0:
+        return 0 if cluster.status == PASS else EXIT_FAILED
     if run.verdict.status == FAILED or (require_gpu and run.verdict.status != CERTIFIED):
         return EXIT_FAILED
     worst = max((finding.severity for finding in run.diagnosis.findings), default=Severity.INFO)

@@ -14,6 +14,7 @@ from envsmith.wire.results import LEVELS, STANDARD
 if TYPE_CHECKING:
     from envsmith.app.check import CheckOptions
     from envsmith.model.check_run import CheckRun
+    from envsmith.wire.results import ClusterReport
 
 _SNAPSHOT_BYTES_MAX = 64 * 1024**2  # one with 20,000 packages takes some 5 MB
 _IDS = "id; several times, or with commas, for several."
@@ -36,6 +37,8 @@ _FILE = click.Path(path_type=Path)
 @click.option("--only", metavar="ID", multiple=True, help=f"Run only the check with this {_IDS}")
 @click.option("--skip", metavar="ID", multiple=True, help=f"Leave out the check with this {_IDS}")
 @click.option("--require-gpu", is_flag=True, help="Exit 5 unless every GPU check ran and passed.")
+@click.option("--no-cluster", is_flag=True, help="Under torchrun, srun or a Kubernetes Job: this machine alone.")
+@click.option("--cluster-timeout", type=float, metavar="N", help="How many seconds nodes wait for each other. [300]")
 @click.option("--certificate", type=_FILE, help="Write the certificate to this file.")
 @click.option("--save-snapshot", type=_FILE, help="Write what was seen to this file, as JSON.")
 @click.option("--redact", is_flag=True, help="Leave names and serial numbers out of the saved snapshot.")
@@ -59,6 +62,8 @@ def check(
     only: tuple[str, ...],
     skip: tuple[str, ...],
     require_gpu: bool,
+    no_cluster: bool,
+    cluster_timeout: float | None,
     certificate: Path | None,
     save_snapshot: Path | None,
     redact: bool,
@@ -87,15 +92,28 @@ def check(
     for path in filter(None, (certificate, save_snapshot)):
         require_writable(path)
 
-    options = CheckOptions(facts, _words(only), _words(skip), level=level, seconds=seconds, gpus=_words(gpus))
+    options = CheckOptions(
+        facts, _words(only), _words(skip), level=level, seconds=seconds, gpus=_words(gpus), require_gpu=require_gpu,
+        no_cluster=no_cluster, cluster_timeout=cluster_timeout,
+    )  # fmt: skip
     if gpus and not options.gpus:
         raise UsageError("--gpus names none", "give indexes or UUIDs, with commas")
     run = _judge_file(snapshot) if snapshot else _run(python, image, options)
-    run = _write(run, certificate, save_snapshot, redact)
-    _print(run, output)
+    if run.report.cluster and run.report.cluster.rank != 0:
+        _follow(run.report.cluster)
+    else:
+        run = _write(run, certificate, save_snapshot, redact)
+        _print(run, output)
     status = exit_status(run, require_gpu=require_gpu)
     _explain(status, run)
     return status
+
+
+def _follow(cluster: ClusterReport) -> None:
+    """Say who reports: rank 0 prints the answer and writes the files."""
+    from envsmith.validator.cluster.report import follower_line
+
+    click.echo(follower_line(cluster), err=True)
 
 
 def _words(values: tuple[str, ...]) -> tuple[str, ...]:

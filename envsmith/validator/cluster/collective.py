@@ -60,8 +60,9 @@ def take_part(torch: Any, seat: Seat, store: Any, stage: Stage) -> dict[str, Any
         found["error_ratio"] = _verify(torch, seat, place, stage)
         found.update(_time(torch, seat, place, stage))
         stage("leaving the group")
+        # The process ends right after that, and runs no destructor: gloo of torch 2.6 was seen to hang for ever in
+        # destroy_process_group when another rank had left already.
         _barrier(torch, place)
-        torch.distributed.destroy_process_group()
     except CheckFailed as error:
         return {"error": error.message}
     except (RuntimeError, OSError, ValueError) as error:

@@ -18,7 +18,7 @@ SLURM = "slurm"
 KUBERNETES = "kubernetes"
 
 # Steps of a Slurm job that srun did not start: interactive, batch and extern (SLURM_INTERACTIVE_STEP and its
-# neighbours in slurm.h.in). The shell in an allocation has no SLURM_STEP_ID, or the first of these.
+# neighbours in slurm/slurm.h). The shell in an allocation has no SLURM_STEP_ID, or the first of these.
 _NO_SRUN_STEP = range(0xFFFFFFFA, 0xFFFFFFFF)
 # Below the ports that Linux gives to connections (net.ipv4.ip_local_port_range begins at 32768).
 _PORT_FIRST, _PORT_COUNT = 20_000, 12_000

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-# Slurm itself knows no cluster of more nodes (MAX_SLURM_NODES is 65,536 in slurm.h.in).
+# Slurm itself knows no cluster of more nodes (MAX_SLURM_NODES in slurm/slurm.h).
 HOSTS_MAX = 1 << 16
 _NAME = re.compile(r"[A-Za-z0-9._-]+")
 _RANGE = re.compile(r"(\d{1,18})(?:-(\d{1,18}))?")
