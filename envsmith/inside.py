@@ -165,6 +165,7 @@ class _Output:
     """Tells of each event as it happens, in the format asked for."""
 
     format: str
+    reason: str = ""  # why the last check was skipped: for many it is the same
 
     def snapshot(self, snapshot: Snapshot) -> None:
         if self.format == "jsonl":
@@ -175,17 +176,17 @@ class _Output:
 
     def start(self, check: Check, device: Device | None) -> None:
         if self.format == "jsonl":
-            label = None if device is None else device.label
-            told = {"id": check.id, "title": check.title, "limit_s": check.limit_s, "device": label}
-            _print_json({"event": "start", **told})
+            told = {"id": check.id, "title": check.title, "limit_s": check.limit_s}
+            _print_json({"event": "start", **told, "device": device and device.label})
 
     def result(self, result: CheckResult) -> None:
         if self.format == "jsonl":
             _print_json({"event": "result", "result": result})
         elif self.format == "text":
-            print(f"{result.status:7} {result.id:24} {result.seconds:6.1f} s  {result.message}", flush=True)
-            for line in result.log_tail[-8:]:
-                print(f"        | {line}")
+            message = "the same" if result.status == SKIP and result.message == self.reason else result.message
+            self.reason = result.message if result.status == SKIP else self.reason
+            print(f"{result.status:7} {result.id:24} {result.seconds:6.1f} s  {message}", flush=True)
+            print("".join(f"        | {line}\n" for line in result.log_tail[-8:]), end="")
 
 
 def _run(asked: Asked, output: str) -> tuple[ValidationReport, tuple[Device, ...]]:

@@ -323,3 +323,12 @@ def test_signals_that_the_parent_ignored(ignored: signal.Signals, line: str) -> 
     """
     done = subprocess.run([sys.executable, "-c", code], stderr=subprocess.PIPE, check=False, cwd=ROOT)
     assert (done.returncode, done.stderr) == (3, b"")
+
+
+def test_a_reason_that_many_checks_share_is_told_once(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    toy_run(monkeypatch, *(toys.toy(f"gpu{number}", toys.passes, needs_gpu=True) for number in range(3)), good())
+    assert inside.main(["check"]) == 0
+    lines = [line for line in capsys.readouterr().out.splitlines() if line.startswith("skip")]
+    assert [line.split(" s  ")[1] for line in lines] == ["no NVIDIA GPU here", "the same", "the same"]
