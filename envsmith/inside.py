@@ -111,6 +111,7 @@ def _facts(options: argparse.Namespace) -> int:
 def _check(options: argparse.Namespace) -> int:
     if options.list:
         return _list(options.format)
+    from envsmith.validator.cluster.join import end
     from envsmith.validator.forked import NoProcessError
     from envsmith.validator.proof import verdict
 
@@ -123,7 +124,6 @@ def _check(options: argparse.Namespace) -> int:
     except NoProcessError as error:
         print(f"envsmith: error: {error}", file=sys.stderr)
         return EXIT_FAILED
-    certified = bool(report.proved_compute_capabilities)
     if report.cluster is not None and report.cluster.rank != 0 and options.format != "jsonl":
         _print_as_follower(report.cluster)
     elif options.format == "jsonl":
@@ -135,10 +135,10 @@ def _check(options: argparse.Namespace) -> int:
         _print_nodes(report)
         print(f"\n{verdict(report, devices)}")
     if report.cluster is not None:  # what is required of each node has been asked for there
-        return 0 if report.cluster.status == PASS else EXIT_FAILED
+        return 0 if end(report.cluster) else EXIT_FAILED
     if any(result.status not in (PASS, SKIP) for result in report.results):
         return EXIT_FAILED
-    return EXIT_FAILED if options.require_gpu and not certified else 0
+    return EXIT_FAILED if options.require_gpu and not report.proved_compute_capabilities else 0
 
 
 def _list(output: str) -> int:

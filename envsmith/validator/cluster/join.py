@@ -14,7 +14,10 @@ from envsmith.validator.cluster.member import Member
 from envsmith.validator.cluster.verdict import as_result, summary
 from envsmith.validator.supervise import Supervisor
 from envsmith.wire.facts import Snapshot
-from envsmith.wire.results import PASS, ValidationReport
+from envsmith.wire.results import PASS, ClusterReport, ValidationReport
+
+# For rank 0 to print its report and write its files.
+_LINGER_S = 10.0
 
 
 def joined(place: Place | None, limit_s: float) -> ContextManager[Member | None]:
@@ -51,3 +54,13 @@ def conclude(member: Member, report: ValidationReport, missing: str) -> Validati
         proved_compute_capabilities=report.proved_compute_capabilities if cluster.status == PASS else (),
         cluster=cluster,
     )
+
+
+def end(cluster: ClusterReport) -> bool:
+    """Return whether the whole passed. Where it did not, who does not report first gives rank 0 the time to.
+
+    At the first process that fails torchrun ends all others, and so do srun, where it is set up so, and a Job.
+    """
+    if cluster.status != PASS and cluster.rank != 0:
+        time.sleep(_LINGER_S)
+    return cluster.status == PASS

@@ -22,7 +22,7 @@ from envsmith.model.image import BuiltImage, ContainerRun, EngineInfo
 from envsmith.validator.catalogue import ALL
 from envsmith.wire.encode import canonical_json
 from envsmith.wire.facts import LibcudaFacts
-from envsmith.wire.results import CheckResult, Expectation, ValidationReport
+from envsmith.wire.results import CheckResult, ClusterReport, Expectation, ValidationReport
 from tests.machines import driver, gpu, host, laptop, machine
 from tests.unit.model.test_check_events import line
 
@@ -379,3 +379,19 @@ def test_a_snapshot_that_is_not_one(data, message):
 def test_a_real_file_name_is_used_for_the_bundle(bundle):
     bundle(printing(stream(ON_GPU), "sys.stderr.write(sys.argv[0])"))
     assert Path(run_host().stray_output[0]).name == "envsmith.pyz"
+
+
+def test_what_concerns_several_nodes_is_passed_on():
+    words = CheckOptions(require_gpu=True, no_cluster=True, cluster_timeout=5.0).arguments()
+    assert words[3:] == ["--require-gpu", "--no-cluster", "--cluster-timeout", "5.0"]
+    assert not [word for word in CheckOptions().arguments() if "cluster" in word]
+
+
+@pytest.mark.parametrize(("status", "expected"), [("pass", 0), ("fail", 5), ("timeout", 5)])
+def test_a_rank_that_does_not_report_has_the_status_of_the_whole(bundle, status, expected):
+    whole = ClusterReport("slurm", 1, 2, "gpu1:24242", status, "all is told by rank 0")
+    follower = replace(report(), cluster=whole)
+    bundle(printing(line("snapshot", machine()) + "\n" + line("report", follower) + "\n"))
+    run = check_host(sys.executable, CheckOptions(), lambda _: None)
+    assert run.report.cluster == whole
+    assert exit_status(run, require_gpu=True) == expected

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from envsmith.validator.cluster import join
 from envsmith.validator.cluster.facts import WARNING, describe, differences, machine_facts
 from envsmith.validator.cluster.launch import TORCHRUN, Place
 from envsmith.validator.cluster.ranges import name_ranks, ranges
@@ -271,3 +272,14 @@ def test_the_report_is_one_more_result() -> None:
     result = as_result(judge(PLACE, whole()), 1.23456)
     assert (result.id, result.status, result.seconds) == ("cluster", PASS, 1.235)
     assert result.metrics
+
+
+def test_who_does_not_report_fails_after_who_does(monkeypatch: pytest.MonkeyPatch) -> None:
+    """At the first failure torchrun ends all others: rank 0 must have reported by then."""
+    waited: list[float] = []
+    monkeypatch.setattr(join.time, "sleep", waited.append)
+    passed = judge(PLACE, whole())
+    assert [join.end(passed), join.end(replace(passed, rank=1)), join.end(replace(passed, status=FAIL))] == [1, 1, 0]
+    assert waited == []
+    assert not join.end(replace(passed, rank=1, status=FAIL))
+    assert len(waited) == 1
