@@ -158,6 +158,12 @@ def test_a_link_between_hosts_is_not_compared_with_one_within() -> None:
     assert slow_links(ring([0.001, 0.010] * 3, nodes=[0, 0, 1, 1, 2, 2])) == {}
 
 
+def test_a_busy_processor_makes_no_slow_link() -> None:
+    links = ring([0.001] * 4)
+    links[2] = times(STEADY, link=[0.030, 0.020, 0.0012, 0.050, 0.030])
+    assert slow_links(links) == {}
+
+
 def test_two_links_name_nobody() -> None:
     assert slow_links(ring([0.001, 0.050])) == {}
 
