@@ -111,6 +111,18 @@ def test_torchrun_with_two_processes_a_host(hosts: Hosts) -> None:
     assert f"rank 2 of 4: pass; rank 0 at {hosts.host(0)}:{_PORT} reports: every sum right" in other_stderr
 
 
+def test_rank_0_reports_before_torchrun_ends_all_for_a_failure(hosts: Hosts) -> None:
+    """Both processes fail; torchrun sends SIGTERM to the other one as soon as it sees the first."""
+    launch = ["torchrun", "--nproc-per-node", "2", _BUNDLE, "check", "--only", "torch-import,torch-matches"]
+    hosts.start(0, {"OMP_NUM_THREADS": "1"}, [*launch, "--expect", '{"wheel": "1.0.0+cu999"}', "--format", "json"])
+    status, stdout, stderr = hosts.wait(0)
+    assert status != 0
+    seen = cluster(stdout)
+    assert seen["status"] == "fail", stderr
+    assert seen["message"].startswith(f"rank 0 ({hosts.host(0)}): torch-matches (fail): ")
+    assert "rank 1 of 2: fail; rank 0 at" in stderr
+
+
 def test_srun_names_the_slow_host_and_the_other_setting(hosts: Hosts) -> None:
     hosts.start(1, slurm(hosts, 1, 3), bundled(), "--cpus", "0.1")
     hosts.start(2, {**slurm(hosts, 2, 3), "NCCL_DEBUG": "WARN"}, bundled())
