@@ -41,7 +41,11 @@ def spread(values: Sequence[float]) -> float:
 
 
 def slow_ranks(times: Mapping[int, Times]) -> dict[int, float]:
-    """Rank -> how many times as long as the others of its kind it takes for the same work."""
+    """Rank -> how many times as long as the others of its kind it takes for the same work.
+
+    Either its median is beyond the noise of the rounds, or even its quickest round is too slow: a processor with a
+    quota is slow in all rounds, and unsteady.
+    """
     found = {}
     middles = {rank: median(one.work_s) for rank, one in times.items() if one.work_s}
     for rank, mine in middles.items():
@@ -50,7 +54,9 @@ def slow_ranks(times: Mapping[int, Times]) -> dict[int, float]:
             continue
         usual = median(middles[other] for other in others)
         noise = max(spread(times[rank].work_s), median(spread(times[other].work_s) for other in others))
-        if mine > WORK_RATIO * usual and mine - usual > max(_NOISE * noise, _GRAIN_S):
+        quickest = min(times[rank].work_s)
+        beyond_noise = mine > WORK_RATIO * usual and mine - usual > _NOISE * noise
+        if (beyond_noise or quickest > WORK_RATIO * usual) and mine - usual > _GRAIN_S:
             found[rank] = mine / usual
     return found
 

@@ -128,6 +128,10 @@ def test_a_rank_that_works_slowly_is_named() -> None:
     assert slow_ranks({0: times(STEADY), 1: times(slow)}) == {1: pytest.approx(2.0)}
 
 
+def test_a_rank_that_is_slow_in_every_round_is_named_however_unsteady_it_is() -> None:
+    assert slow_ranks({0: times(STEADY), 1: times([0.2, 0.9, 0.3, 0.6, 0.7])}) == {1: pytest.approx(6.0, rel=0.1)}
+
+
 def test_no_rank_is_named_without_reason() -> None:
     assert slow_ranks({0: times(STEADY)}) == {}
     assert slow_ranks({0: times(STEADY), 1: times([value * 1.25 for value in STEADY])}) == {}
