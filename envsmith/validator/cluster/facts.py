@@ -53,7 +53,7 @@ def _gpus(snapshot: Snapshot) -> str:
 
 
 def torch_facts(torch: Any) -> dict[str, str]:
-    """What is compared of torch. Nothing here initialises CUDA."""
+    """What is compared of torch. For a process of its own: what torch is asked here may keep others from using CUDA."""
     facts: dict[str, object] = {"torch": torch.__version__, "wheel_cuda": torch.version.cuda or "none"}
     try:
         found = torch.cuda.nccl.version()

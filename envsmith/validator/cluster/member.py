@@ -23,7 +23,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Mapping, Sequence
 
-from envsmith.validator.call import Call
+from envsmith.validator.call import Call, call_forked
 from envsmith.validator.cluster.collective import Seat, answer_of, take_part
 from envsmith.validator.cluster.converse import COLLECTIVE_LIMIT_S, Duties, converse
 from envsmith.validator.cluster.facts import bounded, torch_facts
@@ -39,6 +39,7 @@ from envsmith.validator.warden import Ending
 from envsmith.wire.results import ClusterReport
 
 _POLL_S = 0.05
+_FACTS_LIMIT_S = 60.0
 # For one request to the store, which answers at once or is gone.
 _REQUEST_LIMIT_S = 60.0
 _PREFIX = "envsmith"
@@ -152,7 +153,8 @@ def _live_or_raise(place: Place, limit_s: float, folder: str) -> ClusterReport:
         "gpus": [device.uuid or f"{os.uname().nodename}/{device.visible_as}" for device in devices],
         # one process of NCCL can see but one slice, and several slices of a GPU cannot work together
         "nccl": nccl and not any(device.is_slice for device in devices),
-        "facts": {**arrival["facts"], **torch_facts(torch)},
+        # asked elsewhere: where torch has asked cuDNN for its version, CUDA cannot be used in a forked process
+        "facts": {**arrival["facts"], **(call_forked(lambda: torch_facts(torch), _FACTS_LIMIT_S, folder).value or {})},
     }
     duties = Duties(
         checks=lambda role: _checks(box, role),
