@@ -14,6 +14,8 @@ from envsmith.validator.warden import Ending
 
 # In the order in which Triton looks for them; `cc` is not among them.
 _C_COMPILERS = ("gcc", "clang")
+_COMPILE_LIMIT_S = 30.0
+_WORDS_LINES = 3
 _DEFAULT_TOOLKIT = "/usr/local/cuda"
 _RELEASE = re.compile(r"\brelease (\d+\.\d+)")
 
@@ -27,6 +29,26 @@ def why_no_c_extension(environ: Mapping[str, str]) -> str | None:
     if not any(os.path.isfile(os.path.join(folder, "Python.h")) for folder in folders):
         return f"there is no Python.h in {' or '.join(folders)} (package python3-dev or python3-devel)"
     return None
+
+
+def broken_compiler(environ: Mapping[str, str], scratch: str) -> str | None:
+    """What the C compiler prints where it cannot build a library with this Python's headers; None if it can, or is none.
+
+    A program named gcc may lack all it needs: the C library's headers, a linker, a C library to link with.
+    """
+    names = [environ["CC"]] if environ.get("CC") else _C_COMPILERS
+    compiler = next(filter(None, (shutil.which(name, path=environ.get("PATH")) for name in names)), None)
+    if compiler is None:
+        return None
+    source = os.path.join(scratch, "envsmith_empty.c")
+    with open(source, "w", encoding="ascii") as stream:
+        stream.write("#include <Python.h>\nint envsmith_empty(void) { return 0; }\n")
+    folders = [f"-I{folder}" for folder in header_folders(environ) if os.path.isdir(folder)]
+    ending = run_tool([compiler, "-shared", "-fPIC", *folders, source, "-o", f"{source}.so"], _COMPILE_LIMIT_S, scratch)
+    if ending.exit_status == 0:
+        return None
+    said = " ".join(ending.log_tail[-_WORDS_LINES:]) or ending.signal or "no answer in time"
+    return f"{compiler}: {said}"
 
 
 def header_folders(environ: Mapping[str, str]) -> tuple[str, ...]:

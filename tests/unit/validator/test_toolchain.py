@@ -113,3 +113,21 @@ def test_a_tool_may_die_of_a_broken_pipe(tmp_path: Path) -> None:
     """Python ignores SIGPIPE; were that inherited, `yes | head` in a compiler's wrapper would never end well."""
     tool = program(tmp_path / "tool", "kill -PIPE $$; echo alive")
     assert run_tool((str(tool),), 20, str(tmp_path)).signal == signal.Signals.SIGPIPE.name
+
+
+def test_a_compiler_that_builds_nothing_says_why(tmp_path: Path, headers: dict[str, str]) -> None:
+    words = "echo 'ld: cannot find libc.so.6: No such file or directory' >&2; exit 1"
+    broken = program(tmp_path / "bin" / "gcc", words)
+    said = toolchain.broken_compiler({**headers, "PATH": str(tmp_path / "bin")}, str(tmp_path))
+    assert said == f"{broken}: ld: cannot find libc.so.6: No such file or directory"
+
+
+def test_a_compiler_is_given_a_library_to_build_with_the_headers(tmp_path: Path, headers: dict[str, str]) -> None:
+    program(tmp_path / "bin" / "gcc", f'echo "$*" > {tmp_path}/arguments')
+    assert toolchain.broken_compiler({**headers, "PATH": str(tmp_path / "bin")}, str(tmp_path)) is None
+    arguments = (tmp_path / "arguments").read_text(encoding="utf-8").split()
+    assert {"-shared", "-fPIC", f"-I{headers['CPATH']}", f"{tmp_path}/envsmith_empty.c"} <= set(arguments)
+
+
+def test_where_no_compiler_is_none_is_broken(tmp_path: Path) -> None:
+    assert toolchain.broken_compiler({"PATH": str(tmp_path)}, str(tmp_path)) is None
