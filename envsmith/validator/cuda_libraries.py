@@ -42,8 +42,12 @@ def _number(function: str, decode: Callable[[int], str]) -> Version:
     return read
 
 
-def _pair(function: str) -> Version:
+def _pair(function: str, may_lack: bool = False) -> Version:
+    """may_lack: older versions do not export the function, and tell "" for a version."""
+
     def read(library: ctypes.CDLL) -> str:
+        if may_lack and not hasattr(library, function):
+            return ""
         major, minor = ctypes.c_int(), ctypes.c_int()
         _succeed(function, getattr(library, function)(ctypes.byref(major), ctypes.byref(minor)))
         return f"{major.value}.{minor.value}"
@@ -83,7 +87,7 @@ class Library:
 LIBRARIES = (
     Library("cudart", "nvidia-cuda-runtime", _number("cudaRuntimeGetVersion", cuda_version), exact=True),
     Library("nvrtc", "nvidia-cuda-nvrtc", _pair("nvrtcVersion"), exact=True),
-    Library("nvJitLink", "nvidia-nvjitlink", _pair("nvJitLinkVersion")),
+    Library("nvJitLink", "nvidia-nvjitlink", _pair("nvJitLinkVersion", may_lack=True)),
     Library("cublasLt", "nvidia-cublas", _property("cublasLtGetProperty")),
     Library("cublas", "nvidia-cublas", _property("cublasGetProperty"), exact=True),
     Library("cudnn", "nvidia-cudnn", _cudnn, exact=True),
@@ -118,7 +122,7 @@ def load(path: str) -> ctypes.CDLL:
 
 
 def version_of(library: Library, path: str) -> str:
-    """Load a file and ask the library its version. Raises LibraryError."""
+    """Load a file and ask the library its version, "" where it cannot be asked. Raises LibraryError."""
     try:
         return library.version(load(path))
     except AttributeError as error:

@@ -29,6 +29,15 @@ def agree(a: str, b: str) -> bool:
     return shared > 0 and [int(n) for n in left[:shared]] == [int(n) for n in right[:shared]]
 
 
+def release(torch_version: str) -> tuple[int, int]:
+    """Major and minor number: "2.5.0a0+872d972e41.nv24.08" -> (2, 5).
+
+    torch's own comparison of versions is not asked: before 2.2 it needs pkg_resources, which setuptools 82 dropped.
+    """
+    numbers = re.match(r"(\d+)\.(\d+)", torch_version)
+    return (int(numbers.group(1)), int(numbers.group(2))) if numbers else (0, 0)
+
+
 def capability(flag: str) -> str | None:
     """Machine code of a build flag as a compute capability: "sm_90" or "sm_90a" -> "9.0"; None for PTX."""
     match = re.match(r"sm_(\d+)(\d)[a-z]?$", flag)

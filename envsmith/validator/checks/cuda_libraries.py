@@ -32,7 +32,7 @@ def cuda_libraries(context: CheckContext) -> CheckOutcome:
     require_cuda_build(torch)
     mapped, shipped = mapped_files(), wheel_files(Path(torch.__file__).resolve().parent)
     packages = {stem(name): installed_version(name) for name in torch_pins()}
-    metrics, problems = [], []
+    metrics, problems, silent = [], [], 0
     for library in LIBRARIES:
         # what torch's import has mapped is in use; the wheel's own files come after
         paths = copies(library, (*mapped, *shipped))
@@ -45,11 +45,16 @@ def cuda_libraries(context: CheckContext) -> CheckOutcome:
         except LibraryError as error:
             problems.append(str(error))
             continue
+        if not version:
+            silent += 1
+            continue
         metrics.append(Metric(library.name, version))
         problems += disagreements(library, version, paths[0], packages.get(library.package), torch.version.cuda)
     if problems:
         raise CheckFailed("; ".join(problems), tuple(metrics))
-    return CheckOutcome(f"{len(metrics)} libraries load and agree with CUDA {torch.version.cuda}", tuple(metrics))
+    return CheckOutcome(
+        f"{len(metrics) + silent} libraries load and agree with CUDA {torch.version.cuda}", tuple(metrics)
+    )
 
 
 def disagreements(library: Library, version: str, path: str, package_version: str | None, wheel_cuda: str) -> list[str]:

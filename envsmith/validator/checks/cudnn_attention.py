@@ -9,6 +9,7 @@ from typing import Any, Sequence
 
 from envsmith.validator.checks.cudnn_shared import Findings, computed_by_cudnn, cudnn_on, gradients, poison_results
 from envsmith.validator.checks.numerics import EPSILON
+from envsmith.validator.versions import release
 
 # batch, heads, sequence, head; lengths that every version of cuDNN takes
 _SHAPE = (2, 4, 128, 64)
@@ -22,8 +23,8 @@ _FACTOR = 4.0
 
 _RESULTS = ("forward", "query_gradient", "key_gradient", "value_gradient")
 # How torch and the part of cuDNN that plans say that they do not offer it, apart from failing at it.
-_REFUSALS = ("No available kernel", "No viable backend", "No valid execution plans", "CUDNN_STATUS_NOT_SUPPORTED",
-             "is not supported")  # fmt: skip
+_REFUSALS = ("No available kernel", "No viable backend", "No valid execution plans", "No valid engine configs",
+             "No execution plans support the graph", "CUDNN_STATUS_NOT_SUPPORTED", "is not supported")  # fmt: skip
 
 
 def limit(dtype: str) -> float:
@@ -34,7 +35,7 @@ def limit(dtype: str) -> float:
 def run_attention(torch: Any, place: Any, dtype: str, findings: Findings) -> None:
     """Run and judge attention; leave it out where it is not offered. Raises CheckFailed."""
     name = f"attention_{dtype}"
-    if torch.torch_version.TorchVersion(torch.__version__) < _SINCE_TORCH:
+    if release(str(torch.__version__)) < _SINCE_TORCH:
         findings.left_out.append(f"{name} (needs torch 2.5)")
         return
     kind = getattr(torch, dtype)

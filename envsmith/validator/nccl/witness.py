@@ -20,6 +20,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Iterable, MutableMapping
 
+from envsmith.validator.versions import release
+
 # Collectives that torch remembers: many more than a check calls.
 _RECORDS = "2000"
 # A rank that is not stuck in the kernel writes its stacks in milliseconds.
@@ -46,8 +48,7 @@ class Record:
 
 def record_settings(torch_version: str) -> dict[str, str]:
     """The variable that turns torch's flight recorder on; it was renamed in torch 2.9, which warns of the old name."""
-    numbers = re.match(r"(\d+)\.(\d+)", torch_version)
-    new = numbers is not None and (int(numbers.group(1)), int(numbers.group(2))) >= (2, 9)
+    new = release(torch_version) >= (2, 9)
     return {"TORCH_FR_BUFFER_SIZE" if new else "TORCH_NCCL_TRACE_BUFFER_SIZE": _RECORDS}
 
 

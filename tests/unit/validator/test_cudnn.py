@@ -12,7 +12,7 @@ import pytest
 
 from envsmith.validator.check import CheckContext, CheckFailed, CheckSkipped
 from envsmith.validator.checks import cudnn_cases, cudnn_convolution, cudnn_layers, cudnn_shared
-from envsmith.validator.checks.cudnn_attention import refusal
+from envsmith.validator.checks.cudnn_attention import refusal, run_attention
 from envsmith.validator.checks.cudnn_cases import PARTS, PLANE, QUICK_CASE, TYPES, VOLUME, Case
 from envsmith.validator.checks.cudnn_shared import Findings
 from envsmith.validator.checks.numerics import EPSILON
@@ -251,4 +251,13 @@ def test_attention_that_is_not_offered_is_told_from_attention_that_fails() -> No
     assert refusal("cuDNN Frontend error: No valid execution plans built.\nException raised from", []) == (
         "cuDNN Frontend error: No valid execution plans built."
     )
+    unsupported = "cuDNN Frontend error: [cudnn_frontend] Error: No execution plans support the graph."
+    assert refusal(unsupported, []) == unsupported
     assert refusal("CUDA error: an illegal memory access was encountered", SAID) is None
+
+
+def test_attention_of_an_old_torch_is_left_out_without_its_own_comparison_of_versions() -> None:
+    findings = Findings()
+    # before 2.2 torch.torch_version imports pkg_resources, which need not be there
+    run_attention(SimpleNamespace(__version__="2.1.2+cu121"), None, "bfloat16", findings)
+    assert findings.left_out == ["attention_bfloat16 (needs torch 2.5)"]

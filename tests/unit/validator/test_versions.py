@@ -18,6 +18,20 @@ def test_version_numbers() -> None:
     assert [versions.cuda_version(n) for n in (11070, 12040, 13000)] == ["11.7", "12.4", "13.0"]
 
 
+def test_the_release_of_a_torch() -> None:
+    told = [versions.release(text) for text in ("2.1.2+cu121", "2.10.0", "2.5.0a0+872d972e41.nv24.08", "unknown")]
+    assert told == [(2, 1), (2, 10), (2, 5), (0, 0)]
+
+
+def test_a_library_of_a_version_that_cannot_be_asked_is_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    # libnvJitLink of CUDA 12.1, to which torch 2.1 came: nvJitLinkVersion is not there
+    monkeypatch.setattr(cuda_libraries, "load", lambda _: object())
+    libraries = {library.name: library for library in cuda_libraries.LIBRARIES}
+    assert cuda_libraries.version_of(libraries["nvJitLink"], "libnvJitLink.so.12") == ""
+    with pytest.raises(cuda_libraries.LibraryError, match="no whole nvrtc"):
+        cuda_libraries.version_of(libraries["nvrtc"], "libnvrtc.so.12")
+
+
 @pytest.mark.parametrize(
     ("a", "b", "same"),
     [
