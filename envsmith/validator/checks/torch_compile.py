@@ -12,7 +12,7 @@ from typing import Any
 from envsmith.validator.check import LIGHT, CheckContext, CheckFailed, CheckOutcome, CheckSkipped, check
 from envsmith.validator.checks.numerics import EPSILON, judge_elements, poison
 from envsmith.validator.checks.torch_gpu import only_gpu
-from envsmith.validator.checks.triton_kernel import explain, require_triton
+from envsmith.validator.checks.triton_kernel import explain, missing_module, require_triton
 from envsmith.wire.results import Metric
 
 # Small: compiling takes all the time. No powers of two, so that the kernels need their masks.
@@ -53,8 +53,10 @@ def _require_compiler(torch: Any) -> None:
     switched_off = [name for name in _SWITCHES if os.environ.get(name) == "1"]
     if switched_off:
         raise CheckSkipped(f"{switched_off[0]}=1: torch.compile is switched off")
-    from torch._dynamo.eval_frame import check_if_dynamo_supported
-
+    try:
+        from torch._dynamo.eval_frame import check_if_dynamo_supported
+    except ModuleNotFoundError as error:
+        raise missing_module(error, "torch.compile") from error
     try:
         check_if_dynamo_supported()
     except RuntimeError as error:

@@ -20,7 +20,7 @@ from envsmith.validator.check import CheckContext, CheckFailed, CheckOutcome, Ch
 from envsmith.validator.checks.numerics import EPSILON, judge_elements
 from envsmith.validator.checks.torch_gpu import only_gpu
 from envsmith.validator.devices import Device
-from envsmith.validator.toolchain import is_noexec, why_no_c_extension
+from envsmith.validator.toolchain import broken_compiler, is_noexec, why_no_c_extension
 from envsmith.wire.results import Metric
 
 # Below capability 7.0 Triton compiles nothing (torch.compile refuses such GPUs for the same reason).
@@ -88,8 +88,21 @@ def require_triton(device: Device) -> None:
         raise CheckSkipped(f"Triton needs compute capability {least}, this GPU has {device.compute_capability}")
     try:
         importlib.import_module("triton")
+    except ModuleNotFoundError as error:
+        raise missing_module(error, "Triton") from error
     except Exception as error:  # a broken library, or a version that this Python does not fit
         raise CheckFailed(f"import triton: {type(error).__name__}: {error}") from error
+
+
+def missing_module(error: ModuleNotFoundError, what: str) -> Exception:
+    """Make an outcome of an import that lacks a module: a skip where another package should bring it.
+
+    Older releases need such packages and do not require them (Triton 2 setuptools, torch 2.0 numpy).
+    """
+    package = (error.name or "").partition(".")[0]
+    if package in ("", "torch", "triton"):
+        return CheckFailed(f"import of {what}: {error}")
+    return CheckSkipped(f"{what} needs the module {package}, which is not installed")
 
 
 def explain(error: BaseException, what: str, scratch: str) -> Exception:
@@ -101,6 +114,9 @@ def explain(error: BaseException, what: str, scratch: str) -> Exception:
     missing = why_no_c_extension(os.environ)
     if missing is not None:
         return CheckSkipped(f"{missing}; {what} says: {type(error).__name__}: {error}")
+    broken = broken_compiler(os.environ, scratch)
+    if broken is not None:
+        return CheckFailed(f"{what} failed, as the C compiler cannot build even an empty library: {broken}")
     text = f"{what} failed: {type(error).__name__}: {error}"
     if is_noexec(scratch):
         text = f"{scratch} is mounted noexec, so nothing compiled there can be loaded (set TMPDIR elsewhere): {text}"

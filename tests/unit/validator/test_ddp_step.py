@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from envsmith.validator.check import CheckFailed, CheckTimedOut
+from envsmith.validator.checks import ddp_step
 from envsmith.validator.checks.ddp_step import gradient_limit, judge
 from envsmith.validator.devices import Device
 from envsmith.validator.ranks import RankAnswer
@@ -92,3 +93,14 @@ def test_the_limit_is_far_below_what_tf32_would_be_off() -> None:
     """Measured with operands rounded to 10 bits: 3.6e-4; with float32: 3.5e-7."""
     for world in (1, 8, 64):
         assert 10 * 3.5e-7 < gradient_limit(world) < 0.1 * 3.6e-4
+
+
+def test_a_rank_goes_on_where_dynamo_cannot_be_imported(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(name: str) -> None:
+        raise ModuleNotFoundError("No module named 'numpy'", name="numpy")
+
+    alarms: list[int] = []
+    monkeypatch.setattr(ddp_step.importlib, "import_module", fail)
+    monkeypatch.setattr(ddp_step.signal, "alarm", alarms.append)
+    ddp_step.start_the_clock(lambda _: None)
+    assert len(alarms) == 1

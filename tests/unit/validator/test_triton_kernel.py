@@ -57,8 +57,11 @@ def test_an_interpreted_triton_is_a_skip(triton: Path, monkeypatch: pytest.Monke
         triton_kernel.require_triton(H200)
 
 
-def explain(monkeypatch: pytest.MonkeyPatch, missing: str | None, noexec: bool = False) -> Exception:
+def explain(
+    monkeypatch: pytest.MonkeyPatch, missing: str | None, noexec: bool = False, broken: str | None = None
+) -> Exception:
     monkeypatch.setattr(triton_kernel, "why_no_c_extension", lambda _: missing)
+    monkeypatch.setattr(triton_kernel, "broken_compiler", lambda *_: broken)
     monkeypatch.setattr(triton_kernel, "is_noexec", lambda _: noexec)
     return triton_kernel.explain(ERROR, "Triton", "/tmp/here")
 
@@ -73,6 +76,14 @@ def test_a_compiler_that_breaks_is_a_failure(monkeypatch: pytest.MonkeyPatch) ->
     outcome = explain(monkeypatch, None)
     assert isinstance(outcome, CheckFailed)
     assert outcome.message == f"Triton failed: RuntimeError: {ERROR}"
+
+
+def test_a_compiler_that_can_build_nothing_is_named_with_its_words(monkeypatch: pytest.MonkeyPatch) -> None:
+    outcome = explain(monkeypatch, None, broken="/usr/bin/gcc: ld: cannot find libc.so.6")
+    assert isinstance(outcome, CheckFailed)
+    assert outcome.message == (
+        "Triton failed, as the C compiler cannot build even an empty library: /usr/bin/gcc: ld: cannot find libc.so.6"
+    )
 
 
 def test_noexec_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -109,3 +120,24 @@ def test_a_torch_compile_that_is_switched_off_is_a_skip(monkeypatch: pytest.Monk
     monkeypatch.setenv(variable, "1")
     with pytest.raises(CheckSkipped, match=f"{variable}=1"):
         torch_compile._require_compiler(SimpleNamespace(__version__="2.11.0"))
+
+
+def test_a_package_that_an_old_release_needs_and_does_not_require_is_a_skip() -> None:
+    outcome = triton_kernel.missing_module(ModuleNotFoundError("No module", name="setuptools.command"), "Triton")
+    assert isinstance(outcome, CheckSkipped)
+    assert str(outcome) == "Triton needs the module setuptools, which is not installed"
+    for own in ("triton._C.libtriton", "torch._C", None):
+        assert isinstance(triton_kernel.missing_module(ModuleNotFoundError("No", name=own), "Triton"), CheckFailed)
+
+
+def test_a_dynamo_that_lacks_a_module_is_a_skip(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Lacking:
+        def find_spec(self, name: str, *_: object) -> None:
+            if name.partition(".")[0] == "torch":
+                raise ModuleNotFoundError("No module named 'numpy'", name="numpy")
+
+    monkeypatch.setattr(sys, "meta_path", [Lacking(), *sys.meta_path])
+    for name in [name for name in sys.modules if name.partition(".")[0] == "torch"]:
+        monkeypatch.delitem(sys.modules, name)
+    with pytest.raises(CheckSkipped, match="needs the module numpy"):
+        torch_compile._require_compiler(SimpleNamespace(__version__="2.0.1"))
