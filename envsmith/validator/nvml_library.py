@@ -24,7 +24,7 @@ class NvmlLibrary:
             return None
         try:
             return getattr(self._module, question)(*arguments)
-        except (self._module.NVMLError, AttributeError):
+        except Exception:  # noqa: BLE001 - NVMLError of any kind; an old pynvml has it otherwise, or not at all
             return None
 
     def ask_text(self, question: str, *arguments: Any) -> str | None:

@@ -70,3 +70,8 @@ def test_only_the_way_that_data_took_is_told() -> None:
     assert describe_link(FULL, 55.0) == (FULL.metrics(), " over PCIe 5 x16")
     assert describe_link(PcieLink(5, 1, 5, 16), 400.0) == ((), ", not over PCIe (which is PCIe 5 x1 (of 5 x16))")
     assert describe_link(None, 55.0) == ((), "")
+
+
+@pytest.mark.parametrize("error", [fake_nvml.NVMLError(), AttributeError(), TypeError(), OSError(), UnicodeError()])
+def test_no_error_of_a_pynvml_is_more_than_no_answer(monkeypatch: pytest.MonkeyPatch, error: Exception) -> None:
+    assert read(monkeypatch, nvmlDeviceGetCurrPcieLinkWidth=error) is None
