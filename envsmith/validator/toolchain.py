@@ -32,7 +32,7 @@ def why_no_c_extension(environ: Mapping[str, str]) -> str | None:
 
 
 def broken_compiler(environ: Mapping[str, str], scratch: str) -> str | None:
-    """What the C compiler prints where it cannot build a library with this Python's headers; None if it can, or is none.
+    """What the C compiler prints where it cannot build a library with Python's headers; None if it can, or is none.
 
     A program named gcc may lack all it needs: the C library's headers, a linker, a C library to link with.
     """

@@ -272,6 +272,24 @@ def test_a_certificate_of_an_earlier_day_is_still_read():
     assert (certificate.predicate.level, certificate.predicate.coverage, certificate.predicate.rates) == ("", None, ())
 
 
+@pytest.mark.parametrize(
+    ("name", "kind", "skipped"),
+    [
+        ("h200-host.json", "host", {"nccl-bandwidth"}),
+        # as another user than root, without a network, every capability dropped, on a read-only file system
+        ("h200-container.json", "image", {"nccl-bandwidth", "torch-compile", "triton-kernel", "nvcc-kernel"}),
+    ],
+)
+def test_certificates_of_a_real_gpu_state_level_coverage_and_rates(name, kind, skipped):
+    predicate = certify.verify((RECORDED / name).read_bytes(), name).predicate
+    assert (predicate.verdict, predicate.subject_kind, predicate.level) == (CERTIFIED, kind, "standard")
+    assert len(predicate.coverage.gpus_run) == predicate.coverage.gpus_present == 1
+    assert {one.check for one in predicate.skipped} == skipped
+    assert all(check.optional for check in predicate.checks if check.id in skipped)
+    assert [rate.status for rate in predicate.rates] == ["good"] * 8
+    assert all(rate.floor < rate.measured < rate.peak and rate.basis for rate in predicate.rates)
+
+
 def test_formatting_is_no_edit():
     pretty = json.dumps(json.loads(data_of(issued())), indent=2).encode()
     assert certify.verify(pretty, "c") == issued()

@@ -113,7 +113,7 @@ def explain(error: BaseException, what: str, scratch: str) -> Exception:
     traceback.print_exception(type(error), error, error.__traceback__, limit=-_FRAMES, chain=False)
     missing = why_no_c_extension(os.environ)
     if missing is not None:
-        return CheckSkipped(f"{missing}; {what} says: {type(error).__name__}: {error}")
+        return CheckSkipped(f"{missing}, without which {what} ended in {type(error).__name__}")
     broken = broken_compiler(os.environ, scratch)
     if broken is not None:
         return CheckFailed(f"{what} failed, as the C compiler cannot build even an empty library: {broken}")

@@ -56,15 +56,15 @@ def test_a_healthy_rate_is_good() -> None:
     found = bf16(705.2)
     assert (found.status, found.unit, found.peak, found.device) == (GOOD, "TFLOP/s", 989, f"cuda:0 {H200} (9.0)")
     assert found.fraction == pytest.approx(0.713, abs=0.001)
-    assert found.floor == pytest.approx(494.5)
-    assert found.reason == "71% of the peak of 989 TFLOP/s, the floor is 494 TFLOP/s (50%)"
-    assert found.basis.startswith("H200 SXM: 0.7 of the lowest rate measured on two H200 SXM")
+    assert found.floor == pytest.approx(454.94)
+    assert found.reason == "71% of the peak of 989 TFLOP/s, the floor is 455 TFLOP/s (46%)"
+    assert found.basis.startswith("H200 SXM: 0.7 of the lowest rate measured on an idle H200 SXM")
 
 
 def test_a_low_rate_at_the_default_power_cap_is_low() -> None:
     found = bf16(400.0)
     assert found.status == LOW
-    assert found.reason.startswith("40% of the peak of 989 TFLOP/s, below the floor of 494 TFLOP/s (50%), and nothing")
+    assert found.reason.startswith("40% of the peak of 989 TFLOP/s, below the floor of 455 TFLOP/s (46%), and nothing")
 
 
 @pytest.mark.parametrize(
@@ -83,7 +83,7 @@ def test_a_low_rate_at_the_default_power_cap_is_low() -> None:
 def test_a_low_rate_of_a_gpu_that_could_not_do_better_is_inconclusive(conditions, because) -> None:
     found = bf16(300.0, **conditions)
     assert found.status == INCONCLUSIVE
-    assert f"below the floor of 494 TFLOP/s (50%), because of {because}" in found.reason
+    assert f"below the floor of 455 TFLOP/s (46%), because of {because}" in found.reason
     assert bf16(700.0, **conditions).status == GOOD
 
 
