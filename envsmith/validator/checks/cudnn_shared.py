@@ -133,9 +133,13 @@ def prove_use(what: str, reported: str, parts: Sequence[str]) -> tuple[Metric, M
 
     what ran, in words; reported: the version according to torch. cuDNN's main library only forwards: the parts
     that compute (libcudnn_cnn, libcudnn_engines_precompiled; in 8: libcudnn_cnn_infer) are mapped when one is
-    needed, and one of `parts` must be. Raises CheckFailed.
+    needed, and one of `parts` must be. Where no file of cuDNN is mapped it is linked into torch itself, as in some
+    builds from source and of conda: the path is then that of torch's library. Raises CheckFailed.
     """
     mapped = mapped_libraries("libcudnn")
+    holders = mapped_libraries("libtorch_cuda.so") or mapped_libraries("libtorch.so")
+    if not mapped and holders:
+        return Metric("cudnn", reported), Metric("cudnn_path", f"linked into {holders[0]}")
     library = next(library for library in LIBRARIES if library.name == "cudnn")
     main = copies(library, mapped)
     if not main:

@@ -126,6 +126,13 @@ def test_a_cudnn_that_did_not_compute_is_seen(
         cudnn_shared.prove_use("a convolution", reported, ("_cnn", "_engines"))
 
 
+def test_a_cudnn_that_is_linked_into_torch_is_no_fault(monkeypatch: pytest.MonkeyPatch) -> None:
+    files = {"libtorch_cuda.so": ("/opt/conda/lib/libtorch_cuda.so",)}
+    monkeypatch.setattr(cudnn_shared, "mapped_libraries", lambda prefix: files.get(prefix, ()))
+    version, path = cudnn_shared.prove_use("a convolution", "8.9.2", ("_cnn",))
+    assert (version.value, path.value) == ("8.9.2", "linked into /opt/conda/lib/libtorch_cuda.so")
+
+
 def test_a_second_file_of_the_same_version_is_no_fault(monkeypatch: pytest.MonkeyPatch) -> None:
     libraries(monkeypatch, (*MAPPED, "/usr/lib/libcudnn.so.9"), opt="9.19.0", usr="9.19.0")
     assert cudnn_shared.prove_use("a convolution", "9.19.0", ("_cnn",))[0].value == "9.19.0"
