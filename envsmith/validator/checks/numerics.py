@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 from typing import Any
 
@@ -35,8 +36,10 @@ def poison(torch: Any, shape: tuple[int, ...], place: Any, dtype: Any) -> None:
     if place.type != "cuda":
         return
     reserved_bytes = torch.cuda.memory_reserved(place)
-    while torch.cuda.memory_reserved(place) == reserved_bytes and len(held) < _POISONED_MAX:
-        held.append(torch.full(shape, math.nan, device=place, dtype=dtype))
+    # a GPU that is full has no new memory to give, and by then all of its free blocks are filled
+    with contextlib.suppress(torch.cuda.OutOfMemoryError):
+        while torch.cuda.memory_reserved(place) == reserved_bytes and len(held) < _POISONED_MAX:
+            held.append(torch.full(shape, math.nan, device=place, dtype=dtype))
 
 
 def judge_elements(name: str, got: Any, exact: Any, bound: Any) -> Metric:
