@@ -26,7 +26,7 @@ def test_a_result_of_another_shape_is_not_broadcast() -> None:
 
 
 class FakeAllocator:
-    """torch with a GPU of which some blocks are free; when they are used up, new memory is reserved, or there is none."""
+    """torch with a GPU of which some blocks are free; then more memory is reserved, or there is none."""
 
     class OutOfMemoryError(RuntimeError):
         pass
