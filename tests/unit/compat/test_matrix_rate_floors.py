@@ -48,9 +48,12 @@ def test_a_guess_is_more_lenient_than_what_was_measured() -> None:
 def test_what_we_measured_lies_between_floor_and_peak() -> None:
     h200 = next(gpu for gpu in MATRIX.gpus if gpu.product == "H200 SXM")
     seen = {
-        "bfloat16_rate_tflops": ((705, 798), h200.bf16_tflops),
-        "float16_rate_tflops": ((708, 722), h200.fp16_tflops),
-        "memory_bandwidth_gb_s": ((4300, 4300), h200.memory_bandwidth_gb_s),
+        "bfloat16_rate_tflops": ((672, 686), h200.bf16_tflops),
+        "float16_rate_tflops": ((642, 644), h200.fp16_tflops),
+        "float8_rate_tflops": ((1145, 1240), h200.fp8_tflops),
+        "tfloat32_rate_tflops": ((317, 357), h200.tf32_tflops),
+        "float32_rate_tflops": ((43.5, 51.4), h200.fp32_tflops),
+        "memory_bandwidth_gb_s": ((4236, 4270), h200.memory_bandwidth_gb_s),
         "bus_bandwidth_gb_s": ((288, 288), (h200.nvlink_gb_s or 0) / 2),
     }
     for quantity, ((lowest, highest), peak) in seen.items():
