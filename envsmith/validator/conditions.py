@@ -14,6 +14,7 @@ from typing import Callable
 
 from envsmith.validator.devices import Device
 from envsmith.validator.nvml import NvmlGpu
+from envsmith.validator.sweep import parent_in
 from envsmith.wire.results import Metric
 
 # NVML averages utilization over its last sample period, of 1/6 s to 1 s: the work of a check that ran before on this
@@ -144,6 +145,5 @@ def _is_of_this_run(pid: int) -> bool | None:
         stat = Path(f"/proc/{pid}/stat").read_bytes()
     except OSError:
         return None
-    # "pid (name) state ppid ...": the name may itself hold spaces and brackets
-    parent = int(stat.rpartition(b")")[2].split()[1])
+    parent = parent_in(stat)
     return parent == _RUN_PID or (parent > 1 and bool(_is_of_this_run(parent)))

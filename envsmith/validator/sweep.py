@@ -45,6 +45,12 @@ def die_with_parent(parent: int, number: signal.Signals) -> None:
         os.kill(os.getpid(), number)
 
 
+def parent_in(stat: bytes) -> int:
+    """The parent's process id in what /proc/PID/stat holds."""
+    # "pid (name) state ppid ...": the name may itself hold spaces and brackets
+    return int(stat.rpartition(b")")[2].split()[1])
+
+
 def _parents() -> dict[int, int]:
     """Process id -> parent's id, of all processes to be seen."""
     found: dict[int, int] = {}
@@ -55,8 +61,7 @@ def _parents() -> dict[int, int]:
             stat = (folder / "stat").read_bytes()
         except OSError:  # it has just ended
             continue
-        # "pid (name) state ppid ...": the name may itself hold spaces and brackets
-        found[int(folder.name)] = int(stat.rpartition(b")")[2].split()[1])
+        found[int(folder.name)] = parent_in(stat)
     return found
 
 
